@@ -1,0 +1,500 @@
+/* SPDX-License-Identifier: MIT OR Apache-2.0 */
+#ifndef NEXBOX_NEXBOX_H
+#define NEXBOX_NEXBOX_H
+
+/*
+ * libnexbox: run an untrusted command on a copy-on-write view of a workspace,
+ * inside a kernel enclave, and promote or forget what it changed.
+ *
+ * The calling sequence is three calls:
+ *
+ *	struct nexbox_run_options options = NEXBOX_RUN_OPTIONS_INIT;
+ *	struct nexbox_outcome *outcome = NULL;
+ *	struct nexbox_error error = { 0 };
+ *
+ *	options.argv = argv;
+ *	options.envp = environ;
+ *	options.flags = NEXBOX_RUN_COMMIT;
+ *	if (nexbox_run(&options, &outcome, &error) < 0)
+ *		fprintf(stderr, "%s: %s\n", error.where, error.message);
+ *	...
+ *	outcome = nexbox_outcome_free(outcome);
+ *
+ * What the library never does: print, exit, read the environment, keep global
+ * state, install a signal handler, or leave a descriptor or a process behind.
+ * Any function may be called from any thread; two threads may run two boxes
+ * at once. None of them may be called between fork() and execve().
+ *
+ * Strings are NUL-terminated. Paths are bytes, not text: they need not be
+ * UTF-8. Times are in the unit that the name ends in.
+ */
+
+#include <stddef.h>
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#if defined(__GNUC__)
+#define NEXBOX_PUBLIC __attribute__((visibility("default")))
+#else
+#define NEXBOX_PUBLIC
+#endif
+
+/**
+ * enum nexbox_errc - what the caller can do about a failure
+ * @NEXBOX_E_INVALID:     an argument is wrong: mend the call
+ * @NEXBOX_E_SYSTEM:      the operating system refused: see os_code
+ * @NEXBOX_E_NOMEM:       out of memory
+ * @NEXBOX_E_UNSUPPORTED: this host, or this version, cannot do it
+ * @NEXBOX_E_CORRUPT:     a file of ours, or a layer of the view, holds what it must not
+ * @NEXBOX_E_BUSY:        somebody else holds it: try again later
+ * @NEXBOX_E_DENIED:      permission is missing: grant it, or choose another workspace
+ * @NEXBOX_E_REFUSED:     a guarantee that was required cannot be given
+ */
+enum nexbox_errc {
+	NEXBOX_E_INVALID = 1,
+	NEXBOX_E_SYSTEM = 2,
+	NEXBOX_E_NOMEM = 3,
+	NEXBOX_E_UNSUPPORTED = 4,
+	NEXBOX_E_CORRUPT = 5,
+	NEXBOX_E_BUSY = 6,
+	NEXBOX_E_DENIED = 7,
+	NEXBOX_E_REFUSED = 8
+};
+
+/**
+ * struct nexbox_error - one failure, described where it happened
+ * @code:    enum nexbox_errc, or 0 while nothing failed
+ * @os_code: errno (POSIX) or GetLastError() (Windows); 0 when no OS call failed
+ * @where:   module or stage, e.g. "store"
+ * @message: one sentence in UTF-8 without a newline; it names the object in
+ *           single quotes and says what to do; bytes of a path that are not
+ *           printable stand as \xNN
+ */
+struct nexbox_error {
+	int32_t code;
+	int32_t os_code;
+	char where[24];
+	char message[224];
+};
+
+/** enum nexbox_guarantee - what holds, or must hold, for a run; a bit mask */
+enum nexbox_guarantee {
+	NEXBOX_GUARANTEE_FS_WRITE = 1u << 0,   /* writes land in the view and private places only */
+	NEXBOX_GUARANTEE_FS_SECRETS = 1u << 1, /* credentials in the home directory cannot be read */
+	NEXBOX_GUARANTEE_NET = 1u << 2,        /* no network but a private loopback */
+	NEXBOX_GUARANTEE_PROCESSES = 1u << 3,  /* other processes can be neither seen nor signalled */
+	NEXBOX_GUARANTEE_SYSCALLS = 1u << 4,   /* a system call filter is in force */
+	NEXBOX_GUARANTEE_SAME_PATH = 1u << 5,  /* the view lies at the workspace's own path */
+	NEXBOX_GUARANTEE_SNAPSHOT = 1u << 6    /* later edits on the host do not show in the view */
+};
+
+/** NEXBOX_REQUIRE_DEFAULT - what a plain run insists on */
+#define NEXBOX_REQUIRE_DEFAULT                                      \
+	(NEXBOX_GUARANTEE_FS_WRITE | NEXBOX_GUARANTEE_FS_SECRETS |  \
+	 NEXBOX_GUARANTEE_NET | NEXBOX_GUARANTEE_PROCESSES |        \
+	 NEXBOX_GUARANTEE_SYSCALLS)
+
+/** enum nexbox_run_flags - bits of nexbox_run_options.flags */
+enum nexbox_run_flags {
+	NEXBOX_RUN_COMMIT = 1u << 0,      /* promote the changes if the command exits 0 */
+	NEXBOX_RUN_KEEP = 1u << 1,        /* keep the box in the store after the run */
+	NEXBOX_RUN_NET_HOST = 1u << 2,    /* the host's network instead of none */
+	NEXBOX_RUN_BEST_EFFORT = 1u << 3, /* accept less than @require and report it */
+	NEXBOX_RUN_CLEAN_ENV = 1u << 4,   /* start from a minimal environment, not from @envp */
+	NEXBOX_RUN_CAPTURE = 1u << 5,     /* hand the kept output out in the outcome */
+	/*
+	 * The caller is a small program with a single thread: the box is forked
+	 * from it and no helper program is started, which saves one exec (about
+	 * 0.5 ms). Never set it in a process with threads or a large heap.
+	 */
+	NEXBOX_RUN_FORK = 1u << 6
+};
+
+/** enum nexbox_grant_kind - what a path outside the workspace is to the command */
+enum nexbox_grant_kind {
+	NEXBOX_GRANT_READ = 1,  /* readable; also gives back what is hidden by default */
+	NEXBOX_GRANT_WRITE = 2, /* live: writes reach the host at once and are not undone */
+	NEXBOX_GRANT_COW = 3,   /* writable, copy-on-write, thrown away */
+	NEXBOX_GRANT_HIDE = 4   /* invisible; may lie inside the workspace */
+};
+
+/** struct nexbox_grant - one path and what is to be done with it */
+struct nexbox_grant {
+	uint32_t kind;         /* enum nexbox_grant_kind */
+	uint32_t reserved_zero;
+	const char *path;      /* relative to nexbox_run_options.cwd, or absolute */
+};
+
+/** enum nexbox_stream - a stream of the command's output */
+enum nexbox_stream {
+	NEXBOX_STREAM_STDOUT = 1,
+	NEXBOX_STREAM_STDERR = 2
+};
+
+/**
+ * struct nexbox_run_options - all that a run is asked for
+ *
+ * Everything is borrowed for the time of the call. Start from
+ * NEXBOX_RUN_OPTIONS_INIT and set what you need; only @argv must be set.
+ *
+ * @size:      sizeof(struct nexbox_run_options) of the caller
+ * @flags:     enum nexbox_run_flags
+ * @require:   guarantees (enum nexbox_guarantee) that must hold, or the run is
+ *             refused; NEXBOX_GUARANTEE_NET falls away with NEXBOX_RUN_NET_HOST
+ * @argv:      the command and its arguments, NULL-terminated; argv[0] is looked
+ *             up in the PATH of the command's environment, inside the box
+ * @envp:      the caller's environment, NULL-terminated; variables that carry
+ *             credentials or name host sockets are dropped by a table
+ * @env_set:   (optional) array of @n_env_set "NAME=VALUE" (set it) or "NAME"
+ *             (keep it although the table or CLEAN_ENV would drop it)
+ * @workspace: (optional) the workspace; NULL: @cwd
+ * @cwd:       (optional) where the command starts if that lies inside the
+ *             workspace, else it starts in the workspace; NULL: the directory
+ *             of the calling process
+ * @home:      (optional) the caller's $HOME; anything but an existing absolute
+ *             directory of the caller's, and NULL, means the passwd entry
+ * @strategy:  (optional) "overlay", …; NULL or "auto": the best that works here
+ * @helper:    (optional) the nex-box program; NULL: the one of the installation
+ * @grants:    (optional) array of @n_grants
+ * @timeout_ms: deadline, counted from the start of the command; 0: none
+ * @grace_ms:  that long before the deadline the command gets SIGTERM; 0: it does
+ *             not. Must be smaller than @timeout_ms
+ * @output_max_bytes: how much of each output stream is kept; more is passed on
+ *             but not kept
+ * @stdin_fd:  the command's input; -1: empty
+ * @stdout_fd: where its output goes; -1: it is only kept
+ * @stderr_fd: likewise
+ * @control_fd: (optional, -1: none) a pipe or socket that the caller writes
+ *             signal numbers to, one byte each, to be sent to the command:
+ *             the second of SIGINT, SIGTERM, SIGHUP kills the box, SIGKILL does
+ *             so at once; SIGWINCH copies the size of the terminal at stdin_fd.
+ *             After any of the first three nothing is promoted
+ * @on_output: (optional) called in the calling thread with each piece of output
+ * @on_stop:   (optional) called when the command's process group was stopped at
+ *             its terminal (control-Z), with the caller's terminal restored; the
+ *             box goes on when the callback returns
+ * @userdata:  (optional) first argument of the callbacks
+ */
+struct nexbox_run_options {
+	size_t size;
+	uint32_t flags;
+	uint32_t require;
+	const char *const *argv;
+	const char *const *envp;
+	const char *const *env_set;
+	size_t n_env_set;
+	const char *workspace;
+	const char *cwd;
+	const char *home;
+	const char *strategy;
+	const char *helper;
+	const struct nexbox_grant *grants;
+	size_t n_grants;
+	uint64_t timeout_ms;
+	uint64_t grace_ms;
+	uint64_t output_max_bytes;
+	int32_t stdin_fd;
+	int32_t stdout_fd;
+	int32_t stderr_fd;
+	int32_t control_fd;
+	void (*on_output)(void *userdata, uint32_t stream, const void *data, size_t size_bytes);
+	void (*on_stop)(void *userdata, int32_t signal_number);
+	void *userdata;
+};
+
+/** NEXBOX_OUTPUT_MAX_DEFAULT - bytes of each output stream that are kept */
+#define NEXBOX_OUTPUT_MAX_DEFAULT (64u * 1024 * 1024)
+
+#define NEXBOX_RUN_OPTIONS_INIT                                            \
+	{                                                                  \
+		.size = sizeof(struct nexbox_run_options),                 \
+		.require = NEXBOX_REQUIRE_DEFAULT,                         \
+		.output_max_bytes = NEXBOX_OUTPUT_MAX_DEFAULT,             \
+		.stdin_fd = -1, .stdout_fd = -1, .stderr_fd = -1,          \
+		.control_fd = -1                                           \
+	}
+
+/** enum nexbox_entry_kind - what became of a path */
+enum nexbox_entry_kind {
+	NEXBOX_ENTRY_CREATED = 1,
+	NEXBOX_ENTRY_MODIFIED = 2,
+	NEXBOX_ENTRY_DELETED = 3,
+	NEXBOX_ENTRY_TYPE_CHANGED = 4
+};
+
+/** enum nexbox_file_type - what a path is */
+enum nexbox_file_type {
+	NEXBOX_TYPE_FILE = 1,
+	NEXBOX_TYPE_DIRECTORY = 2,
+	NEXBOX_TYPE_SYMLINK = 3,
+	NEXBOX_TYPE_FIFO = 4,
+	NEXBOX_TYPE_SOCKET = 5,
+	NEXBOX_TYPE_DEVICE = 6
+};
+
+/** enum nexbox_what - which property of a path changed; a bit mask */
+enum nexbox_what {
+	NEXBOX_WHAT_CONTENT = 1u << 0,
+	NEXBOX_WHAT_MODE = 1u << 1,
+	NEXBOX_WHAT_MTIME = 1u << 2,
+	NEXBOX_WHAT_XATTR = 1u << 3,
+	NEXBOX_WHAT_OWNER = 1u << 4,
+	NEXBOX_WHAT_TARGET = 1u << 5,
+	NEXBOX_WHAT_LINKS = 1u << 6
+};
+
+/** enum nexbox_entry_flags - bits of nexbox_entry.flags */
+enum nexbox_entry_flags {
+	NEXBOX_ENTRY_OUTSIDE = 1u << 0,    /* a symlink that leads out of the workspace */
+	NEXBOX_ENTRY_HAS_BEFORE = 1u << 1, /* blake3_before is set */
+	NEXBOX_ENTRY_HAS_AFTER = 1u << 2   /* blake3_after is set */
+};
+
+/**
+ * struct nexbox_entry - one difference between the view and the workspace
+ * @path:          relative to the workspace; "." is the workspace itself
+ * @target:        of a symlink after the run (of a deleted one before it), else NULL
+ * @kind:          enum nexbox_entry_kind
+ * @type:          enum nexbox_file_type after the run; of a deleted path before it
+ * @what:          enum nexbox_what; 0 unless @kind is NEXBOX_ENTRY_MODIFIED
+ * @flags:         enum nexbox_entry_flags
+ * @mode:          permission bits (07777) after the run; of a deleted path before it
+ * @size_bytes:    of a regular file after the run; of a deleted one before it
+ * @blake3_before: hash of the content of a regular file before the run
+ * @blake3_after:  and after it
+ */
+struct nexbox_entry {
+	const char *path;
+	const char *target;
+	uint32_t kind;
+	uint32_t type;
+	uint32_t what;
+	uint32_t flags;
+	uint32_t mode;
+	uint32_t reserved_zero;
+	uint64_t size_bytes;
+	unsigned char blake3_before[32];
+	unsigned char blake3_after[32];
+};
+
+/** enum nexbox_commit_status - what became of the changes */
+enum nexbox_commit_status {
+	NEXBOX_COMMIT_NOT_ASKED = 0,
+	NEXBOX_COMMIT_PROMOTED = 1,
+	NEXBOX_COMMIT_NOTHING = 2,        /* asked, succeeded, and there was no change */
+	NEXBOX_COMMIT_COMMAND_FAILED = 3, /* exit status, signal or deadline */
+	NEXBOX_COMMIT_REFUSED = 4,        /* something cannot, or must not, be promoted */
+	NEXBOX_COMMIT_FAILED = 5          /* an error in the middle; all was taken back */
+};
+
+/** struct nexbox_side - one side of a conflict; type 0: the path is not there */
+struct nexbox_side {
+	uint32_t type; /* enum nexbox_file_type */
+	uint32_t has_blake3;
+	int64_t mtime_ns;
+	unsigned char blake3[32];
+};
+
+/**
+ * struct nexbox_objection - why a path keeps the changes from being promoted
+ * @path:   relative to the workspace
+ * @reason: one word or sentence
+ * @host:   what the workspace holds (conflicts only)
+ * @box:    what the box holds (conflicts only)
+ */
+struct nexbox_objection {
+	const char *path;
+	const char *reason;
+	struct nexbox_side host;
+	struct nexbox_side box;
+};
+
+/** enum nexbox_limit - a limit that was hit; a bit mask */
+enum nexbox_limit {
+	NEXBOX_LIMIT_DEADLINE = 1u << 0,
+	NEXBOX_LIMIT_MEMORY = 1u << 1,
+	NEXBOX_LIMIT_PIDS = 1u << 2,
+	NEXBOX_LIMIT_CPU_TIME = 1u << 3,
+	NEXBOX_LIMIT_DISK = 1u << 4,
+	NEXBOX_LIMIT_OUTPUT = 1u << 5
+};
+
+/**
+ * struct nexbox_outcome - everything that a run reports; read only
+ *
+ * Owned by the caller and freed as a whole by nexbox_outcome_free(). New fields
+ * are only ever appended.
+ *
+ * @size:        size of the structure that the library filled
+ * @box:         the id of the box, "box_…"; "" when none was made
+ * @command:     array of @n_command, as it was given
+ * @workspace:   its real path; "" when it was not found
+ * @exit_code:   the command's own, or -1 (killed, deadline, never started)
+ * @signal_number: the signal that ended the command, or 0
+ * @status:      what nex-box exits with: 0-255, see nex-box-run(1)
+ * @timed_out:   1 when the deadline passed
+ * @unreaped:    1 when a process could not be ended within a second of its kill
+ * @committed:   1 when the changes were asked to be promoted and were (or there
+ *               was none)
+ * @kept:        1 when the box is still in the store
+ * @limits_hit:  enum nexbox_limit
+ * @error:       code 0, or why the command never started
+ * @guarantees:  those that held (enum nexbox_guarantee)
+ * @strategy, @tier: what was used; "" when none was
+ * @commit_status: enum nexbox_commit_status
+ * @commit_reason: one sentence, or ""
+ * @stdout_data: what was kept of the output, with NEXBOX_RUN_CAPTURE; else NULL
+ */
+struct nexbox_outcome {
+	size_t size;
+	const char *box;
+	const char *const *command;
+	size_t n_command;
+	const char *workspace;
+	int32_t exit_code;
+	int32_t signal_number;
+	int32_t status;
+	uint32_t timed_out;
+	uint32_t unreaped;
+	uint32_t committed;
+	uint32_t kept;
+	uint32_t limits_hit;
+	struct nexbox_error error;
+	uint64_t duration_ms;
+	uint64_t clone_duration_micros;
+	uint64_t diff_duration_micros;
+	uint64_t commit_duration_micros;
+	const char *strategy;
+	const char *tier;
+	uint32_t guarantees;
+	uint32_t commit_status;
+	const char *commit_reason;
+	const struct nexbox_objection *conflicts;
+	size_t n_conflicts;
+	const struct nexbox_objection *guarded;
+	size_t n_guarded;
+	const struct nexbox_entry *entries;
+	size_t n_entries;
+	const char *const *denied;
+	size_t n_denied;
+	const char *const *outside_writes;
+	size_t n_outside_writes;
+	const unsigned char *stdout_data;
+	uint64_t stdout_size_bytes;
+	const unsigned char *stderr_data;
+	uint64_t stderr_size_bytes;
+	uint32_t stdout_truncated;
+	uint32_t stderr_truncated;
+};
+
+/**
+ * nexbox_run() - run a command in a box of its own, and wait for it
+ * @options:     (borrowed) what is asked for
+ * @ret_outcome: (transfer full) set on success and on failure alike, so that
+ *               the document can be written either way; NULL only when memory
+ *               ran out or @options itself is malformed
+ * @error:       (out, optional) why the command never started
+ *
+ * Blocks until the command and all that it started have ended. Whatever the
+ * command did, also a command that cannot be found, is an outcome and returns 0.
+ *
+ * Return: 0, or a negative enum nexbox_errc when the command never started.
+ * Errors: NEXBOX_E_INVALID     an option, the workspace or a path is wrong.
+ *         NEXBOX_E_SYSTEM      a system call failed, see os_code.
+ *         NEXBOX_E_NOMEM       out of memory.
+ *         NEXBOX_E_UNSUPPORTED this host cannot give the strategy, or @options
+ *                              is of a newer version.
+ *         NEXBOX_E_DENIED      the workspace or the store cannot be written.
+ *         NEXBOX_E_REFUSED     a required guarantee cannot be given.
+ *         NEXBOX_E_BUSY        the store is being removed by somebody else.
+ *         NEXBOX_E_CORRUPT     the store holds something that is not ours.
+ * Context: any thread; not after fork.
+ */
+NEXBOX_PUBLIC int nexbox_run(const struct nexbox_run_options *options,
+			     struct nexbox_outcome **ret_outcome, struct nexbox_error *error);
+
+/**
+ * nexbox_outcome_free() - free an outcome and all that it points to
+ * @outcome: (transfer full, optional) may be NULL
+ *
+ * Return: NULL, so that the pointer can be cleared in the same statement.
+ * Context: any thread.
+ */
+NEXBOX_PUBLIC struct nexbox_outcome *nexbox_outcome_free(struct nexbox_outcome *outcome);
+
+/** enum nexbox_json_flags - bits for nexbox_outcome_write_json() */
+enum nexbox_json_flags {
+	NEXBOX_JSON_OUTPUT = 1u << 0 /* with "stdout" and "stderr" */
+};
+
+/**
+ * nexbox_outcome_write_json() - write the document "nexbox.outcome.v1"
+ * @outcome:  (borrowed)
+ * @flags:    enum nexbox_json_flags
+ * @write:    called with each piece, in order; it returns 0, or an errno that
+ *            ends the writing
+ * @userdata: (optional) first argument of @write
+ * @error:    (out, optional)
+ *
+ * The document is one line, without the newline. Bytes that are not UTF-8 are
+ * {"bytes": "<base64>"} in paths and U+FFFD in captured output.
+ *
+ * Return: 0, or a negative enum nexbox_errc.
+ * Errors: NEXBOX_E_INVALID a flag is unknown.
+ *         NEXBOX_E_SYSTEM  @write answered with an errno (os_code).
+ *         NEXBOX_E_NOMEM   out of memory.
+ * Context: any thread.
+ */
+NEXBOX_PUBLIC int nexbox_outcome_write_json(const struct nexbox_outcome *outcome, uint32_t flags,
+					    int (*write)(void *userdata, const void *data,
+							 size_t size_bytes),
+					    void *userdata, struct nexbox_error *error);
+
+/**
+ * nexbox_guarantee_from_name() - the bit of a guarantee
+ * @name: (borrowed) e.g. "fs-write"
+ *
+ * Return: one enum nexbox_guarantee, or 0 when there is none of that name.
+ * Context: any thread.
+ */
+NEXBOX_PUBLIC uint32_t nexbox_guarantee_from_name(const char *name);
+
+/**
+ * nexbox_guarantee_name() - the name of a guarantee
+ * @guarantee: one enum nexbox_guarantee
+ *
+ * Return: a static string, or NULL when @guarantee is no single known bit.
+ * Context: any thread.
+ */
+NEXBOX_PUBLIC const char *nexbox_guarantee_name(uint32_t guarantee);
+
+/**
+ * nexbox_helper_main() - be the helper process, if that is what was started
+ * @argc: as given to main()
+ * @argv: as given to main()
+ *
+ * The nex-box program calls this first thing in main(), so that the library can
+ * start it as the first process of a box. An ordinary program has no use for it.
+ *
+ * Return: -1 when the process was started as an ordinary program; otherwise the
+ * function does not return.
+ * Context: the only thread of a fresh process.
+ */
+NEXBOX_PUBLIC int nexbox_helper_main(int argc, char **argv);
+
+/**
+ * nexbox_version() - the version of the library
+ *
+ * Return: a static string, "X.Y.Z".
+ * Context: any thread.
+ */
+NEXBOX_PUBLIC const char *nexbox_version(void);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

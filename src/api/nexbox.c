@@ -1,0 +1,108 @@
+/* SPDX-License-Identifier: MIT OR Apache-2.0 */
+
+/*
+ * The public functions: check what came over the border, forward it, translate
+ * what goes back.
+ */
+
+#include <nexbox/nexbox.h>
+#include <string.h>
+
+#include "base/error.h"
+#include "core/names.h"
+#include "core/run.h"
+#include "platform/platform.h"
+
+/*
+ * The options, as this version knows them, from a caller of another version. What
+ * an older caller does not know is zero; what a newer one asks for beyond us must
+ * be zero.
+ */
+static int read_options(const struct nexbox_run_options *given, struct nexbox_run_options *options,
+			struct nexbox_error *err)
+{
+	const unsigned char *bytes = (const unsigned char *)given;
+	size_t known = sizeof(*options);
+
+	if (!given || given->size < offsetof(struct nexbox_run_options, envp))
+		return nx_fail(err, NEXBOX_E_INVALID, 0, "api",
+			       "the options have no size: start from NEXBOX_RUN_OPTIONS_INIT");
+	for (size_t i = known; i < given->size; i++)
+		if (bytes[i] != 0)
+			return nx_fail(err, NEXBOX_E_UNSUPPORTED, 0, "api",
+				       "the options are of a newer version than this library");
+	*options = (struct nexbox_run_options)NEXBOX_RUN_OPTIONS_INIT;
+	memcpy(options, given, given->size < known ? given->size : known);
+	return 0;
+}
+
+int nexbox_run(const struct nexbox_run_options *options, struct nexbox_outcome **ret_outcome,
+	       struct nexbox_error *error)
+{
+	struct nexbox_error local = { 0 };
+	struct nexbox_error *err = error ? error : &local;
+	struct nexbox_run_options known;
+	struct nx_outcome *outcome;
+	int r;
+
+	if (!ret_outcome)
+		return nx_fail(err, NEXBOX_E_INVALID, 0, "api", "there is no place for the outcome");
+	*ret_outcome = NULL;
+	r = read_options(options, &known, err);
+	if (r < 0)
+		return r;
+	outcome = nx_outcome_new(known.argv);
+	if (!outcome)
+		return nx_nomem(err, "api");
+	r = nx_run(&known, nx_platform_default(), outcome, err);
+	*ret_outcome = &outcome->public;
+	return r;
+}
+
+struct nexbox_outcome *nexbox_outcome_free(struct nexbox_outcome *outcome)
+{
+	/* The public part is the first member of the whole. */
+	(void)nx_outcome_free((struct nx_outcome *)(void *)outcome);
+	return NULL;
+}
+
+int nexbox_outcome_write_json(const struct nexbox_outcome *outcome, uint32_t flags,
+			      int (*write)(void *userdata, const void *data, size_t size_bytes),
+			      void *userdata, struct nexbox_error *error)
+{
+	int os_code;
+
+	if (!outcome || !write)
+		return nx_fail(error, NEXBOX_E_INVALID, 0, "api",
+			       "the outcome and the writer must be given");
+	if (flags & ~(uint32_t)NEXBOX_JSON_OUTPUT)
+		return nx_fail(error, NEXBOX_E_INVALID, 0, "api", "unknown flags 0x%x", flags);
+	os_code = nx_outcome_write_json(outcome, flags & NEXBOX_JSON_OUTPUT, write, userdata);
+	if (os_code)
+		return nx_fail(error, NEXBOX_E_SYSTEM, os_code, "api",
+			       "the document could not be written");
+	return 0;
+}
+
+uint32_t nexbox_guarantee_from_name(const char *name)
+{
+	for (const struct nx_name *row = nx_guarantee_names; name && row->text; row++)
+		if (strcmp(row->text, name) == 0)
+			return row->value;
+	return 0;
+}
+
+const char *nexbox_guarantee_name(uint32_t guarantee)
+{
+	return nx_name_of(nx_guarantee_names, guarantee);
+}
+
+int nexbox_helper_main(int argc, char **argv)
+{
+	return nx_helper_main(argc, argv);
+}
+
+const char *nexbox_version(void)
+{
+	return NX_VERSION;
+}

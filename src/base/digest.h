@@ -1,0 +1,27 @@
+/* SPDX-License-Identifier: MIT OR Apache-2.0 */
+#pragma once
+
+/*
+ * BLAKE3 of a file's content. The holes of a sparse file are hashed as the
+ * zeroes that they are, but not read.
+ */
+
+#include <stdint.h>
+
+#include "base/error.h"
+
+#define NX_DIGEST_SIZE 32
+
+/**
+ * nx_digest_fd() - hash a regular file
+ * @fd:         (borrowed) open for reading; its offset is not used
+ * @name:       (borrowed) for the message
+ * @ret_digest: (out) NX_DIGEST_SIZE bytes
+ * @err:        (out, optional)
+ *
+ * Return: 0, or a negative nexbox_errc.
+ * Errors: NEXBOX_E_SYSTEM the file cannot be read.
+ *         NEXBOX_E_NOMEM  out of memory.
+ * Context: any thread; not after fork.
+ */
+int nx_digest_fd(int fd, const char *name, unsigned char *ret_digest, struct nexbox_error *err);

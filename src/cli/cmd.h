@@ -1,0 +1,35 @@
+/* SPDX-License-Identifier: MIT OR Apache-2.0 */
+#pragma once
+
+/*
+ * The commands of nex-box: a table in main.c, one file per command. A command
+ * gets its own words (argv[0] is its name) and returns the exit status.
+ */
+
+#include <stddef.h>
+
+/** enum nx_cli_exit - exit statuses that are nex-box's own */
+enum nx_cli_exit {
+	NX_CLI_EXIT_USAGE = 2,   /* wrong usage of anything but `run` */
+	NX_CLI_EXIT_FAILED = 125 /* nex-box could not do it; wrong usage of `run` */
+};
+
+/**
+ * struct nx_cmd - one verb
+ * @name:    the verb
+ * @args:    what follows it, "" when nothing does
+ * @summary: imperative, lower case, no full stop; NULL: not listed in the usage
+ * @run:     the command itself
+ */
+struct nx_cmd {
+	const char *name;
+	const char *args;
+	const char *summary;
+	int (*run)(int argc, char **argv);
+};
+
+extern const struct nx_cmd nx_cmds[];
+extern const size_t nx_n_cmds;
+
+int nx_cmd_run(int argc, char **argv);
+int nx_cmd_completion(int argc, char **argv);

@@ -1,0 +1,137 @@
+/* SPDX-License-Identifier: MIT OR Apache-2.0 */
+
+/*
+ * nex-box run: options in, one call of the library, the outcome out. The order
+ * matters in three places. The caller's descriptors are checked before anything
+ * is opened, so that one of ours is never taken for theirs. The signals are
+ * taken over right before the run, so that until then control-C just ends us.
+ * The document is written before the summary, because a program waits for it.
+ */
+
+#define _GNU_SOURCE 1 /* environ */
+#include <errno.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "cmd.h"
+#include "document.h"
+#include "run_options.h"
+#include "signals.h"
+#include "streams.h"
+#include "summary.h"
+
+static int print_help(void)
+{
+	fputs("Usage: nex-box run [OPTIONS] [--] COMMAND [ARG...]\n"
+	      "\n"
+	      "Run COMMAND on a copy-on-write view of the workspace, without network, and\n"
+	      "promote or forget what it changed. Options end at the first word that is none.\n",
+	      stdout);
+	nx_cli_options_help(nx_cli_run_table);
+	fputs("\n"
+	      "Exit status: the command's own; 128+N if signal N ended it; 123 its changes were\n"
+	      "not promoted; 124 deadline; 125 it was never started; 126 found but not\n"
+	      "executable; 127 not found. See nex-box-run(1).\n",
+	      stdout);
+	return nx_cli_finish_stdout();
+}
+
+static int fail(const struct nx_cli_text *complaint)
+{
+	nx_cli_say(complaint);
+	return NX_CLI_EXIT_FAILED;
+}
+
+/* The descriptors that the run and the document need; false with a complaint. */
+static bool place_streams(struct nx_cli_run_options *options, struct nx_cli_text *complaint)
+{
+	struct nexbox_run_options *box = &options->box;
+
+	nx_cli_text_reset(complaint);
+	box->stdin_fd = nx_cli_stream_or_none(STDIN_FILENO);
+	if (!options->json) {
+		box->stdout_fd = nx_cli_stream_or_none(STDOUT_FILENO);
+		box->stderr_fd = nx_cli_stream_or_none(STDERR_FILENO);
+	} else if (nx_cli_stream_or_none(STDOUT_FILENO) < 0) {
+		nx_cli_text_add(complaint, "'--json' needs a standard output: it is closed");
+		return false;
+	} else if (options->status_fd == STDOUT_FILENO) {
+		nx_cli_text_add(complaint, "'--status-fd 1' would put a second document where "
+		                           "'--json' puts the first: leave one out");
+		return false;
+	} else {
+		box->flags |= NEXBOX_RUN_CAPTURE;
+	}
+	return options->status_fd < 0 || nx_cli_document_check_fd(options->status_fd, complaint);
+}
+
+/* Run the box and report; from here on there is an outcome to speak of. */
+static int run_box(const struct nx_cli_run_options *options)
+{
+	struct nexbox_outcome *outcome = NULL;
+	struct nexbox_error error = { 0 };
+	int status = NX_CLI_EXIT_FAILED;
+	int r = nexbox_run(&options->box, &outcome, &error);
+
+	nx_cli_signals_run_is_over();
+	if (r >= 0)
+		error = (struct nexbox_error){ 0 };
+	if (outcome) {
+		status = outcome->status;
+		if (options->json)
+			nx_cli_document_write(outcome, STDOUT_FILENO, NEXBOX_JSON_OUTPUT);
+		if (options->status_fd >= 0)
+			nx_cli_document_write(outcome, options->status_fd, 0);
+	}
+	nx_cli_summary_write(options, outcome, &error);
+	(void)nexbox_outcome_free(outcome);
+	return status;
+}
+
+static int run_with(struct nx_cli_run_options *options, int argc, char **argv)
+{
+	struct nexbox_run_options *box = &options->box;
+	struct nx_cli_text complaint;
+	int command = nx_cli_options_parse(nx_cli_run_table, argc, argv, options, &complaint);
+
+	if (command < 0)
+		return fail(&complaint);
+	if (options->help)
+		return print_help();
+	if (command == argc) {
+		nx_cli_text_add(&complaint, "no command was given: write nex-box run [OPTIONS] [--] "
+		                            "COMMAND [ARG...]");
+		return fail(&complaint);
+	}
+	if (!place_streams(options, &complaint))
+		return fail(&complaint);
+
+	box->flags |= NEXBOX_RUN_FORK | (options->net_host ? NEXBOX_RUN_NET_HOST : 0);
+	box->argv = (const char *const *)(argv + command);
+	box->envp = (const char *const *)environ;
+	box->home = getenv("HOME");
+	box->env_set = options->variables.items;
+	box->n_env_set = options->variables.n_items;
+	box->grants = options->grants.items;
+	box->n_grants = options->grants.n_items;
+	box->on_stop = nx_cli_signals_on_stop;
+	box->control_fd = nx_cli_signals_open();
+	if (box->control_fd < 0) {
+		nx_cli_text_add(&complaint, "cannot make a pipe for signals: %s", strerror(errno));
+		return fail(&complaint);
+	}
+	return run_box(options);
+}
+
+int nx_cmd_run(int argc, char **argv)
+{
+	struct nx_cli_run_options options = { .box = NEXBOX_RUN_OPTIONS_INIT, .status_fd = -1 };
+	int status = run_with(&options, argc, argv);
+
+	free(options.variables.items);
+	free(options.grants.items);
+	return status;
+}

@@ -1,0 +1,9 @@
+/* SPDX-License-Identifier: MIT OR Apache-2.0 */
+#pragma once
+
+/* What -v adds to the summary: how the run was made, and every change. */
+
+#include <nexbox/nexbox.h>
+
+/** nx_cli_details_write() - say it on stderr, a line for each fact; @outcome is borrowed */
+void nx_cli_details_write(const struct nexbox_outcome *outcome);

@@ -1,0 +1,672 @@
+/* SPDX-License-Identifier: MIT OR Apache-2.0 */
+#include "core/changeset.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <string.h>
+
+#include "base/path.h"
+#include "core/compare.h"
+#include "core/listing.h"
+#include "core/store.h"
+#include "platform/fs.h"
+
+/*
+ * A folder that has to be compared. Paths are relative to the workspace, and are
+ * opened anew from its root, so that the depth of a tree costs no descriptors.
+ */
+struct job {
+	struct job *next;
+	const char *path;   /* "." is the root */
+	bool has_upper;
+	bool has_host;
+	bool is_new;        /* below an entry that was created */
+	const char *lower;  /* where what shows through comes from; NULL: nothing does */
+};
+
+struct walk {
+	struct nx_changeset *changeset;
+	const struct nx_strategy *strategy;
+	int upper_fd;
+	int workspace_fd;
+	const char *workspace;
+	dev_t device; /* of the workspace */
+	uint32_t flags;
+	struct job *jobs;
+	struct nexbox_error *err;
+};
+
+/* The three layers of one folder, opened; -1 where there is none. */
+struct layers {
+	int upper_fd;
+	int lower_fd;
+	int host_fd;
+	struct nx_listing upper;
+	struct nx_listing lower;
+	struct nx_listing host;
+};
+
+static void layers_fini(struct layers *layers)
+{
+	nx_close_p(&layers->upper_fd);
+	nx_close_p(&layers->lower_fd);
+	nx_close_p(&layers->host_fd);
+	nx_listing_fini(&layers->upper);
+	nx_listing_fini(&layers->lower);
+	nx_listing_fini(&layers->host);
+}
+
+static int nomem(struct walk *walk)
+{
+	return nx_nomem(walk->err, "changeset");
+}
+
+static int unreadable(struct walk *walk, const char *path, int os_code)
+{
+	return nx_fail(walk->err, NEXBOX_E_SYSTEM, os_code, "changeset", "cannot read '%s'",
+		       nx_quote(path));
+}
+
+static const char *join(struct walk *walk, const char *path, const char *name)
+{
+	size_t n = strcmp(path, ".") == 0 ? 0 : strlen(path);
+	size_t length = strlen(name);
+	char *joined = nx_arena_alloc(&walk->changeset->arena, n + length + 2);
+
+	if (!joined)
+		return NULL;
+	memcpy(joined, path, n);
+	if (n > 0)
+		joined[n++] = '/';
+	memcpy(joined + n, name, length + 1);
+	return joined;
+}
+
+static struct nx_change *add_change(struct walk *walk, const char *path, uint32_t kind,
+				    const struct stat *st)
+{
+	struct nx_changeset *changeset = walk->changeset;
+	struct nx_change *change;
+
+	if (!nx_grow(&changeset->changes, &changeset->capacity, changeset->n_changes,
+		     sizeof(*changeset->changes)))
+		return NULL;
+	change = &changeset->changes[changeset->n_changes++];
+	*change = (struct nx_change){
+		.entry = {
+			.path = path,
+			.kind = kind,
+			.type = nx_type_of(st->st_mode),
+			.mode = st->st_mode & 07777,
+			.size_bytes = S_ISREG(st->st_mode) ? (uint64_t)st->st_size : 0,
+		},
+		.device = st->st_dev,
+		.inode = st->st_ino,
+		.n_links = st->st_nlink,
+		.uid = st->st_uid,
+		.gid = st->st_gid,
+		.mtime = st->st_mtim,
+	};
+	return change;
+}
+
+static int add_touch(struct walk *walk, const char *path, const struct stat *st)
+{
+	struct nx_changeset *changeset = walk->changeset;
+
+	if (!nx_grow(&changeset->touches, &changeset->touches_capacity, changeset->n_touches,
+		     sizeof(*changeset->touches)))
+		return nomem(walk);
+	changeset->touches[changeset->n_touches++] =
+		(struct nx_touch){ .path = path, .mtime = st->st_mtim };
+	return 0;
+}
+
+static int add_job(struct walk *walk, struct job job)
+{
+	struct job *added = nx_arena_alloc(&walk->changeset->arena, sizeof(*added));
+
+	if (!added || !job.path)
+		return nomem(walk);
+	*added = job;
+	added->next = walk->jobs;
+	walk->jobs = added;
+	return 0;
+}
+
+/* Fills what a symlink or a regular file has besides its name. */
+static int describe(struct walk *walk, struct nx_change *change, const struct nx_node *node,
+		    bool is_ours, unsigned char *digest, uint32_t has_flag)
+{
+	NX_CLEANUP(nx_buf_fini) struct nx_buf target = NX_BUF_INIT;
+	int r;
+
+	if (S_ISREG(node->st.st_mode) && !(walk->flags & NX_CHANGESET_QUICK)) {
+		r = nx_node_digest(node, is_ours, change->entry.path, digest, walk->err);
+		if (r == 0)
+			change->entry.flags |= has_flag;
+		return r < 0 ? r : 0;
+	}
+	if (!S_ISLNK(node->st.st_mode))
+		return 0;
+	r = nx_node_target(node, &target);
+	if (r < 0)
+		return unreadable(walk, change->entry.path, -r);
+	change->entry.target = nx_arena_strndup(&walk->changeset->arena, target.data, target.size);
+	if (!change->entry.target)
+		return nomem(walk);
+	if (has_flag == NEXBOX_ENTRY_HAS_AFTER &&
+	    nx_path_leads_out(change->entry.path, change->entry.target, walk->workspace))
+		change->entry.flags |= NEXBOX_ENTRY_OUTSIDE;
+	return 0;
+}
+
+/* What must not be promoted shows in the attributes. */
+static int inspect(struct walk *walk, struct nx_change *change, const struct nx_node *node)
+{
+	NX_CLEANUP(nx_buf_fini) struct nx_buf names = NX_BUF_INIT;
+	int r = nx_fs_list_xattr(node->dir_fd, node->name, &names);
+
+	if (r < 0)
+		return unreadable(walk, change->entry.path, -r);
+	for (const char *name = names.data; name && name < names.data + names.size;
+	     name += strlen(name) + 1) {
+		if (walk->strategy->is_forged(name))
+			change->flags |= NX_CHANGE_FORGED;
+		if (strcmp(name, "security.capability") == 0)
+			change->flags |= NX_CHANGE_CAPABILITY;
+	}
+	return 0;
+}
+
+/*
+ * Everything below a folder of the workspace is gone. A mount in it belongs to
+ * nobody's changeset, and what cannot be listed cannot have been deleted.
+ */
+static int add_deleted_below(struct walk *walk, const char *path)
+{
+	NX_CLEANUP(nx_listing_fini) struct nx_listing listing = { 0 };
+	NX_AUTO_FD fd = nx_fs_open(walk->workspace_fd, path, O_RDONLY | O_DIRECTORY);
+	int r;
+
+	if (fd == -EACCES)
+		return 0;
+	if (fd < 0)
+		return unreadable(walk, path, -fd);
+	r = nx_listing_read(&listing, fd);
+	if (r < 0)
+		return unreadable(walk, path, -r);
+	for (size_t i = 0; i < listing.n_names; i++) {
+		struct nx_node node = { .dir_fd = fd, .name = listing.names[i] };
+		const char *below = join(walk, path, node.name);
+		struct nx_change *change;
+
+		if (!below)
+			return nomem(walk);
+		if (fstatat(fd, node.name, &node.st, AT_SYMLINK_NOFOLLOW) < 0)
+			continue; /* the host has deleted it, too */
+		if (node.st.st_dev != walk->device)
+			continue;
+		change = add_change(walk, below, NEXBOX_ENTRY_DELETED, &node.st);
+		if (!change)
+			return nomem(walk);
+		r = describe(walk, change, &node, false, change->entry.blake3_before,
+			     NEXBOX_ENTRY_HAS_BEFORE);
+		if (r < 0)
+			return r;
+		/* No host, no upper: a job of its own that only lists what is gone. */
+		if (S_ISDIR(node.st.st_mode)) {
+			r = add_job(walk, (struct job){ .path = below });
+			if (r < 0)
+				return r;
+		}
+	}
+	return 0;
+}
+
+static int add_deleted(struct walk *walk, const char *path, const struct nx_node *then)
+{
+	struct nx_change *change = add_change(walk, path, NEXBOX_ENTRY_DELETED, &then->st);
+	int r;
+
+	if (!change)
+		return nomem(walk);
+	change->flags |= NX_CHANGE_TOP;
+	r = describe(walk, change, then, false, change->entry.blake3_before,
+		     NEXBOX_ENTRY_HAS_BEFORE);
+	if (r < 0 || !S_ISDIR(then->st.st_mode))
+		return r;
+	return add_job(walk, (struct job){ .path = path });
+}
+
+/*
+ * The folder that shows through below @path: by the marks of the upper's folder
+ * if there is one, else by the name. *ret_lower NULL: nothing.
+ */
+static int find_lower(struct walk *walk, const struct job *parent, const struct nx_node *now,
+		      bool is_upper, const char *path, const char **ret_lower)
+{
+	NX_CLEANUP(nx_buf_fini) struct nx_buf redirect = NX_BUF_INIT;
+	NX_AUTO_FD fd = -1;
+	uint32_t marks = 0;
+	int r;
+
+	*ret_lower = NULL;
+	if (is_upper) {
+		fd = nx_fs_open(now->dir_fd, now->name, O_PATH | O_DIRECTORY);
+		if (fd < 0)
+			return unreadable(walk, path, -fd);
+		r = walk->strategy->read_marks(fd, path, &marks, &redirect, walk->err);
+		if (r < 0)
+			return r;
+	}
+	if (marks & NX_MARK_OPAQUE)
+		return 0;
+	if (marks & NX_MARK_REDIRECT) {
+		/* From the root of the view, or a name beside it in the lower. */
+		const char *to = redirect.data;
+
+		*ret_lower = to[0] == '/'  ? nx_arena_strdup(&walk->changeset->arena, to + 1) :
+			     parent->lower ? join(walk, parent->lower, to) :
+					     NULL;
+		return *ret_lower ? 0 : nomem(walk);
+	}
+	if (!parent->lower)
+		return 0;
+	*ret_lower = join(walk, parent->lower, now->name);
+	return *ret_lower ? 0 : nomem(walk);
+}
+
+/* Goes on inside a folder that exists now. */
+static int enter(struct walk *walk, const struct job *parent, const struct nx_node *now,
+		 bool is_upper, const char *path, bool has_host, bool is_new)
+{
+	struct job job = { .path = path, .has_upper = is_upper, .has_host = has_host,
+			   .is_new = is_new };
+	NX_AUTO_FD fd = -1;
+	int r = find_lower(walk, parent, now, is_upper, path, &job.lower);
+
+	if (r < 0)
+		return r;
+	/* Nothing of the upper's in it, and what shows through is what was there. */
+	if (!is_upper && has_host && job.lower && strcmp(job.lower, path) == 0)
+		return 0;
+	if (job.lower) {
+		/* A new folder merges with nothing when there is no folder below. */
+		fd = nx_fs_open(walk->workspace_fd, job.lower, O_PATH | O_DIRECTORY);
+		if (fd < 0 && fd != -EACCES)
+			job.lower = NULL;
+	}
+	return add_job(walk, job);
+}
+
+static int add_created(struct walk *walk, const struct job *job, const char *path,
+		       const struct nx_node *now, bool is_upper, uint32_t kind)
+{
+	struct nx_change *change = add_change(walk, path, kind, &now->st);
+	int r;
+
+	if (!change)
+		return nomem(walk);
+	if (!job->is_new)
+		change->flags |= NX_CHANGE_TOP;
+	if (!is_upper) {
+		change->flags |= NX_CHANGE_FROM_LOWER;
+		change->source = join(walk, job->lower, now->name);
+		if (!change->source)
+			return nomem(walk);
+	}
+	r = inspect(walk, change, now);
+	if (r < 0)
+		return r;
+	return describe(walk, change, now, is_upper, change->entry.blake3_after,
+			NEXBOX_ENTRY_HAS_AFTER);
+}
+
+/* What differs between two of one type. *ret_change stays NULL when it counts as none. */
+static int find_what(struct walk *walk, const char *path, const struct nx_node *now, bool is_upper,
+		     const struct nx_node *then, uint32_t *ret_what, struct nx_change *ret_hashes)
+{
+	NX_CLEANUP(nx_buf_fini) struct nx_buf target_now = NX_BUF_INIT;
+	NX_CLEANUP(nx_buf_fini) struct nx_buf target_then = NX_BUF_INIT;
+	struct nexbox_entry *hashes = &ret_hashes->entry;
+	uint32_t what = 0;
+	int r;
+
+	if (S_ISREG(now->st.st_mode) && (walk->flags & NX_CHANGESET_QUICK)) {
+		if (now->st.st_size != then->st.st_size ||
+		    now->st.st_mtim.tv_sec != then->st.st_mtim.tv_sec ||
+		    now->st.st_mtim.tv_nsec != then->st.st_mtim.tv_nsec)
+			what |= NEXBOX_WHAT_CONTENT;
+	} else if (S_ISREG(now->st.st_mode)) {
+		r = nx_node_digest(now, is_upper, path, hashes->blake3_after, walk->err);
+		if (r < 0)
+			return r;
+		if (r == 0)
+			hashes->flags |= NEXBOX_ENTRY_HAS_AFTER;
+		r = nx_node_digest(then, false, path, hashes->blake3_before, walk->err);
+		if (r < 0)
+			return r;
+		if (r == 0)
+			hashes->flags |= NEXBOX_ENTRY_HAS_BEFORE;
+		/* What cannot be compared is taken to differ. */
+		if (now->st.st_size != then->st.st_size ||
+		    (hashes->flags & (NEXBOX_ENTRY_HAS_BEFORE | NEXBOX_ENTRY_HAS_AFTER)) !=
+			    (NEXBOX_ENTRY_HAS_BEFORE | NEXBOX_ENTRY_HAS_AFTER) ||
+		    memcmp(hashes->blake3_before, hashes->blake3_after,
+			   sizeof(hashes->blake3_after)) != 0)
+			what |= NEXBOX_WHAT_CONTENT;
+	} else if (S_ISLNK(now->st.st_mode)) {
+		r = nx_node_target(now, &target_now);
+		if (r == 0)
+			r = nx_node_target(then, &target_then);
+		if (r < 0)
+			return unreadable(walk, path, -r);
+		if (target_now.size != target_then.size ||
+		    memcmp(target_now.data, target_then.data, target_now.size) != 0)
+			what |= NEXBOX_WHAT_TARGET;
+	} else if (!S_ISDIR(now->st.st_mode) && now->st.st_rdev != then->st.st_rdev) {
+		what |= NEXBOX_WHAT_CONTENT;
+	}
+	if (!S_ISLNK(now->st.st_mode) && (now->st.st_mode & 07777) != (then->st.st_mode & 07777))
+		what |= NEXBOX_WHAT_MODE;
+	if (now->st.st_uid != then->st.st_uid || now->st.st_gid != then->st.st_gid)
+		what |= NEXBOX_WHAT_OWNER;
+	r = nx_compare_xattr(walk->strategy, now, then);
+	if (r < 0)
+		return unreadable(walk, path, -r);
+	if (r > 0)
+		what |= NEXBOX_WHAT_XATTR;
+	*ret_what = what;
+	return 0;
+}
+
+static bool same_mtime(const struct stat *a, const struct stat *b)
+{
+	return a->st_mtim.tv_sec == b->st_mtim.tv_sec && a->st_mtim.tv_nsec == b->st_mtim.tv_nsec;
+}
+
+static int add_modified(struct walk *walk, const struct job *job, const char *path,
+			const struct nx_node *now, bool is_upper, const struct nx_node *then)
+{
+	struct nx_change hashes = { .flags = 0 };
+	bool is_dir = S_ISDIR(now->st.st_mode);
+	struct nx_change *change;
+	uint32_t what = 0;
+	int r = find_what(walk, path, now, is_upper, then, &what, &hashes);
+
+	if (r < 0)
+		return r;
+	/* A new link to a file that was there: its names became more. */
+	if (!is_dir && now->st.st_nlink > 1 && now->st.st_nlink != then->st.st_nlink && is_upper)
+		what |= NEXBOX_WHAT_LINKS;
+	if (what == 0) {
+		/* No change; but its time is the view's, or make would build again. */
+		if ((is_dir || S_ISREG(now->st.st_mode)) && is_upper)
+			return add_touch(walk, path, &now->st);
+		return 0;
+	}
+	if (!is_dir && then->st.st_nlink > 1 && now->st.st_nlink != then->st.st_nlink)
+		what |= NEXBOX_WHAT_LINKS;
+	if (!is_dir && !same_mtime(&now->st, &then->st))
+		what |= NEXBOX_WHAT_MTIME;
+	change = add_change(walk, path, NEXBOX_ENTRY_MODIFIED, &now->st);
+	if (!change)
+		return nomem(walk);
+	change->flags |= NX_CHANGE_TOP;
+	change->entry.what = what;
+	change->entry.flags = hashes.entry.flags;
+	memcpy(change->entry.blake3_before, hashes.entry.blake3_before, 32);
+	memcpy(change->entry.blake3_after, hashes.entry.blake3_after, 32);
+	if (!is_upper) {
+		change->flags |= NX_CHANGE_FROM_LOWER;
+		change->source = join(walk, job->lower, now->name);
+		if (!change->source)
+			return nomem(walk);
+	}
+	r = inspect(walk, change, now);
+	if (r < 0)
+		return r;
+	if (is_dir)
+		return add_touch(walk, path, &now->st);
+	if (S_ISLNK(now->st.st_mode))
+		return describe(walk, change, now, is_upper, NULL, NEXBOX_ENTRY_HAS_AFTER);
+	return 0;
+}
+
+/* Both sides of one name; NULL where there is none. */
+static int compare(struct walk *walk, const struct job *job, const char *path,
+		   const struct nx_node *now, bool is_upper, const struct nx_node *then)
+{
+	bool changed_type;
+	int r;
+
+	if (!now && !then)
+		return 0;
+	if (!now)
+		return add_deleted(walk, path, then);
+	changed_type = then && (now->st.st_mode & S_IFMT) != (then->st.st_mode & S_IFMT);
+	if (!then || changed_type) {
+		r = add_created(walk, job, path, now, is_upper,
+				then ? NEXBOX_ENTRY_TYPE_CHANGED : NEXBOX_ENTRY_CREATED);
+		if (r < 0)
+			return r;
+		if (changed_type) {
+			struct nx_change *change =
+				&walk->changeset->changes[walk->changeset->n_changes - 1];
+
+			/* The hash of what was there, even though it was something else. */
+			if (S_ISREG(then->st.st_mode)) {
+				r = describe(walk, change, then, false, change->entry.blake3_before,
+					     NEXBOX_ENTRY_HAS_BEFORE);
+				if (r < 0)
+					return r;
+			}
+			if (S_ISDIR(then->st.st_mode)) {
+				change->flags |= NX_CHANGE_WAS_DIRECTORY;
+				r = add_job(walk, (struct job){ .path = path });
+				if (r < 0)
+					return r;
+			}
+		}
+		return S_ISDIR(now->st.st_mode) ?
+			       enter(walk, job, now, is_upper, path, false, true) :
+			       0;
+	}
+	r = add_modified(walk, job, path, now, is_upper, then);
+	if (r < 0 || !S_ISDIR(now->st.st_mode))
+		return r;
+	return enter(walk, job, now, is_upper, path, true, false);
+}
+
+/* One name of a folder: which side has it, and what it is there. */
+static int compare_name(struct walk *walk, const struct job *job, const struct layers *layers,
+			const char *name)
+{
+	struct nx_node now = { .name = name };
+	struct nx_node then = { .dir_fd = layers->host_fd, .name = name };
+	bool is_upper = nx_listing_has(&layers->upper, name);
+	bool has_now = false;
+	bool has_then;
+	const char *path = join(walk, job->path, name);
+
+	if (!path)
+		return nomem(walk);
+	/* The store is ours, and one that the command made is nobody's. */
+	if (strcmp(path, NX_STORE_NAME) == 0)
+		return 0;
+	if (is_upper) {
+		now.dir_fd = layers->upper_fd;
+		if (fstatat(now.dir_fd, name, &now.st, AT_SYMLINK_NOFOLLOW) < 0)
+			return unreadable(walk, path, errno);
+		has_now = !walk->strategy->is_whiteout(&now.st);
+	} else if (layers->lower_fd >= 0) {
+		now.dir_fd = layers->lower_fd;
+		has_now = fstatat(now.dir_fd, name, &now.st, AT_SYMLINK_NOFOLLOW) == 0;
+	}
+	has_then = layers->host_fd >= 0 &&
+		   fstatat(layers->host_fd, name, &then.st, AT_SYMLINK_NOFOLLOW) == 0;
+	/* A mount of the host's shows in the view, and is no part of it. */
+	if (has_then && then.st.st_dev != walk->device)
+		return 0;
+	return compare(walk, job, path, has_now ? &now : NULL, is_upper, has_then ? &then : NULL);
+}
+
+static int open_layer(struct walk *walk, int root_fd, const char *path, int *ret_fd,
+		      struct nx_listing *listing, bool list)
+{
+	int fd = nx_fs_open(root_fd, path, O_RDONLY | O_DIRECTORY);
+	int r;
+
+	/* A folder of the upper may have been closed by the command; it is ours. */
+	if (fd == -EACCES && root_fd == walk->upper_fd) {
+		NX_AUTO_FD path_fd = nx_fs_open(root_fd, path, O_PATH | O_DIRECTORY);
+		struct stat st;
+
+		if (path_fd >= 0 && fstat(path_fd, &st) == 0 &&
+		    nx_fs_chmod(path_fd, ".", (st.st_mode & 07777) | 0700) == 0) {
+			fd = nx_fs_open(root_fd, path, O_RDONLY | O_DIRECTORY);
+			(void)nx_fs_chmod(path_fd, ".", st.st_mode & 07777);
+		}
+	}
+	if (fd < 0)
+		return unreadable(walk, path, -fd);
+	*ret_fd = fd;
+	if (!list)
+		return 0;
+	r = nx_listing_read(listing, fd);
+	return r < 0 ? unreadable(walk, path, -r) : 0;
+}
+
+static int compare_all(struct walk *walk, const struct job *job, const struct layers *layers,
+		       const struct nx_listing *listing, const struct nx_listing *not_in_a,
+		       const struct nx_listing *not_in_b)
+{
+	for (size_t i = 0; i < listing->n_names; i++) {
+		int r;
+
+		if (nx_listing_has(not_in_a, listing->names[i]) ||
+		    nx_listing_has(not_in_b, listing->names[i]))
+			continue;
+		r = compare_name(walk, job, layers, listing->names[i]);
+		if (r < 0)
+			return r;
+	}
+	return 0;
+}
+
+static int do_job(struct walk *walk, const struct job *job)
+{
+	static const struct nx_listing none = { 0 };
+	NX_CLEANUP(layers_fini) struct layers layers = {
+		.upper_fd = -1, .lower_fd = -1, .host_fd = -1
+	};
+	/* What shows through is what was there: then only the upper's names count. */
+	bool merged = job->has_host && job->lower && strcmp(job->lower, job->path) == 0;
+	int r = 0;
+
+	if (!job->has_upper && !job->has_host && !job->lower)
+		return add_deleted_below(walk, job->path);
+	if (job->has_upper)
+		r = open_layer(walk, walk->upper_fd, job->path, &layers.upper_fd, &layers.upper,
+			       true);
+	if (r == 0 && job->has_host)
+		r = open_layer(walk, walk->workspace_fd, job->path, &layers.host_fd, &layers.host,
+			       !merged);
+	if (r == 0 && job->lower && !merged)
+		r = open_layer(walk, walk->workspace_fd, job->lower, &layers.lower_fd,
+			       &layers.lower, true);
+	if (r == 0)
+		r = compare_all(walk, job, &layers, &layers.upper, &none, &none);
+	if (r == 0 && !merged)
+		r = compare_all(walk, job, &layers, &layers.lower, &layers.upper, &none);
+	if (r == 0 && !merged)
+		r = compare_all(walk, job, &layers, &layers.host, &layers.upper, &layers.lower);
+	return r;
+}
+
+/* The workspace itself, whose folder the upper's root stands for. */
+static int compare_root(struct walk *walk, const struct stat *root)
+{
+	struct nx_node now = { .dir_fd = walk->upper_fd, .name = "." };
+	struct nx_node then = { .dir_fd = walk->workspace_fd, .name = "." };
+	struct nx_change *change;
+	uint32_t what = 0;
+	int r;
+
+	if (fstat(walk->upper_fd, &now.st) < 0 || fstat(walk->workspace_fd, &then.st) < 0)
+		return unreadable(walk, ".", errno);
+	r = add_touch(walk, ".", &now.st);
+	if (r < 0)
+		return r;
+	/* Compared with itself before the run: what could not be copied is no change. */
+	if ((now.st.st_mode & 07777) != (root->st_mode & 07777))
+		what |= NEXBOX_WHAT_MODE;
+	if (now.st.st_uid != root->st_uid || now.st.st_gid != root->st_gid)
+		what |= NEXBOX_WHAT_OWNER;
+	r = nx_compare_xattr(walk->strategy, &now, &then);
+	if (r < 0)
+		return unreadable(walk, ".", -r);
+	if (r > 0)
+		what |= NEXBOX_WHAT_XATTR;
+	if (what == 0)
+		return 0;
+	change = add_change(walk, ".", NEXBOX_ENTRY_MODIFIED, &now.st);
+	if (!change)
+		return nomem(walk);
+	change->entry.what = what;
+	change->flags |= NX_CHANGE_TOP;
+	return inspect(walk, change, &now);
+}
+
+static int by_path(const void *a, const void *b)
+{
+	return strcmp(((const struct nx_change *)a)->entry.path,
+		      ((const struct nx_change *)b)->entry.path);
+}
+
+int nx_changeset_read(struct nx_changeset *changeset, const struct nx_strategy *strategy,
+		      int upper_fd, const struct stat *root, int workspace_fd,
+		      const char *workspace, uint32_t flags, struct nexbox_error *err)
+{
+	struct walk walk = {
+		.changeset = changeset,
+		.strategy = strategy,
+		.upper_fd = upper_fd,
+		.workspace_fd = workspace_fd,
+		.workspace = workspace,
+		.flags = flags,
+		.err = err,
+	};
+	struct stat st;
+	int r;
+
+	if (fstat(workspace_fd, &st) < 0)
+		return unreadable(&walk, workspace, errno);
+	walk.device = st.st_dev;
+	if (root) {
+		r = compare_root(&walk, root);
+		if (r < 0)
+			return r;
+	}
+	r = add_job(&walk, (struct job){
+				   .path = ".", .has_upper = true, .has_host = true, .lower = "." });
+	while (r == 0 && walk.jobs) {
+		struct job *job = walk.jobs;
+
+		walk.jobs = job->next;
+		r = do_job(&walk, job);
+	}
+	if (r == 0 && changeset->n_changes > 0)
+		qsort(changeset->changes, changeset->n_changes, sizeof(*changeset->changes),
+		      by_path);
+	return r;
+}
+
+void nx_changeset_fini(struct nx_changeset *changeset)
+{
+	free(changeset->changes);
+	free(changeset->touches);
+	nx_arena_fini(&changeset->arena);
+	*changeset = (struct nx_changeset){ 0 };
+}

@@ -1,0 +1,108 @@
+/* SPDX-License-Identifier: MIT OR Apache-2.0 */
+#pragma once
+
+/*
+ * What differs between a view and its workspace.
+ *
+ * Only the upper layer is walked, so the cost grows with the changes and not
+ * with the tree. What the upper holds is compared with the workspace by content:
+ * a file that was copied up and not changed, touched, or written again with the
+ * same bytes is no change. Where a folder of the upper hides what is below it
+ * (opaque) or shows another folder (redirect), the two sides are compared in
+ * full there.
+ *
+ * Nothing is followed, and of what a command can make, only regular files and
+ * folders are ever opened.
+ */
+
+#include <sys/types.h>
+#include <time.h>
+
+#include "platform/platform.h"
+
+/** enum nx_change_flags - bits of nx_change.flags */
+enum nx_change_flags {
+	NX_CHANGE_TOP = 1u << 0,        /* no folder above it is an entry of the same kind */
+	NX_CHANGE_FROM_LOWER = 1u << 1, /* the content is still in the workspace, at @source */
+	NX_CHANGE_WAS_DIRECTORY = 1u << 2, /* TYPE_CHANGED: from a folder */
+	NX_CHANGE_FORGED = 1u << 3,     /* carries a private attribute of a layer's */
+	NX_CHANGE_CAPABILITY = 1u << 4, /* carries a file capability */
+};
+
+/**
+ * struct nx_change - an entry, and what promotion has to know besides
+ * @entry:  as it is reported
+ * @source: with NX_CHANGE_FROM_LOWER: path in the workspace
+ * @device, @inode, @n_links: of the upper's file, to find hard links
+ * @mode, @uid, @gid, @mtime: after the run
+ */
+struct nx_change {
+	struct nexbox_entry entry;
+	uint32_t flags;
+	const char *source;
+	dev_t device;
+	ino_t inode;
+	nlink_t n_links;
+	uid_t uid;
+	gid_t gid;
+	struct timespec mtime;
+};
+
+/**
+ * struct nx_touch - a path whose modification time follows the view's
+ * @path:  relative to the workspace
+ * @mtime: of the view
+ */
+struct nx_touch {
+	const char *path;
+	struct timespec mtime;
+};
+
+/** struct nx_changeset - all of it; entries are sorted by the bytes of their paths */
+struct nx_changeset {
+	struct nx_arena arena;
+	struct nx_change *changes;
+	size_t n_changes;
+	size_t capacity;
+	struct nx_touch *touches; /* no entries: folders, and files that only were touched */
+	size_t n_touches;
+	size_t touches_capacity;
+};
+
+/** enum nx_changeset_flags - for nx_changeset_read() */
+enum nx_changeset_flags {
+	NX_CHANGESET_QUICK = 1u << 0, /* sizes and times decide; nothing is hashed */
+};
+
+/**
+ * nx_changeset_read() - compare
+ * @changeset:    (borrowed) zeroed
+ * @strategy:     (borrowed) whose layer it is
+ * @upper_fd:     (borrowed) the upper layer
+ * @root:         (borrowed) the upper's root as it was before the run, to tell
+ *                whether the workspace itself was changed; NULL: do not
+ * @workspace_fd: (borrowed)
+ * @workspace:    (borrowed) its path, for links that lead out and for messages
+ * @flags:        enum nx_changeset_flags
+ * @err:          (out, optional)
+ *
+ * No process may still be able to write to the upper.
+ *
+ * Return: 0, or a negative nexbox_errc.
+ * Errors: NEXBOX_E_SYSTEM  something cannot be read.
+ *         NEXBOX_E_CORRUPT the layer holds what it must not.
+ *         NEXBOX_E_NOMEM   out of memory.
+ * Context: any thread; not after fork.
+ */
+int nx_changeset_read(struct nx_changeset *changeset, const struct nx_strategy *strategy,
+		      int upper_fd, const struct stat *root, int workspace_fd,
+		      const char *workspace, uint32_t flags, struct nexbox_error *err);
+
+/**
+ * nx_changeset_fini() - free it
+ * @changeset: (borrowed)
+ *
+ * Return: nothing.
+ * Context: any thread.
+ */
+void nx_changeset_fini(struct nx_changeset *changeset);

@@ -1,0 +1,95 @@
+/* SPDX-License-Identifier: MIT OR Apache-2.0 */
+#include "core/kept.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+/* Up to here no file is made: most runs say little. */
+#define IN_MEMORY (64 * 1024)
+
+void nx_kept_init(struct nx_kept *kept, int session_fd, const char *name, uint64_t max_bytes)
+{
+	*kept = (struct nx_kept){
+		.session_fd = session_fd, .name = name, .max_bytes = max_bytes, .fd = -1
+	};
+}
+
+static bool write_all(int fd, const char *data, size_t size)
+{
+	while (size > 0) {
+		ssize_t n = write(fd, data, size);
+
+		if (n < 0 && errno == EINTR)
+			continue;
+		if (n <= 0)
+			return false;
+		data += n;
+		size -= (size_t)n;
+	}
+	return true;
+}
+
+static bool spill(struct nx_kept *kept)
+{
+	if (kept->fd >= 0)
+		return true;
+	kept->fd = openat(kept->session_fd, kept->name,
+			  O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
+	return kept->fd >= 0 && write_all(kept->fd, kept->memory.data, kept->memory.size);
+}
+
+void nx_kept_add(struct nx_kept *kept, const void *data, size_t size)
+{
+	bool ok;
+
+	if (kept->truncated || size == 0)
+		return;
+	if (size > kept->max_bytes - kept->size_bytes) {
+		size = (size_t)(kept->max_bytes - kept->size_bytes);
+		kept->truncated = true;
+	}
+	if (kept->fd < 0 && kept->memory.size + size <= IN_MEMORY)
+		ok = nx_buf_append(&kept->memory, data, size);
+	else
+		ok = spill(kept) && write_all(kept->fd, data, size);
+	if (ok)
+		kept->size_bytes += size;
+	else
+		kept->truncated = true;
+}
+
+void nx_kept_save(struct nx_kept *kept)
+{
+	if (kept->memory.size > 0 && !spill(kept))
+		kept->truncated = true;
+}
+
+int nx_kept_view(struct nx_kept *kept, const unsigned char **ret_data, struct nexbox_error *err)
+{
+	if (kept->fd < 0 || kept->size_bytes == 0) {
+		*ret_data = (const unsigned char *)(kept->memory.data ? kept->memory.data : "");
+		return 0;
+	}
+	if (!kept->mapped) {
+		kept->mapped = mmap(NULL, (size_t)kept->size_bytes, PROT_READ, MAP_PRIVATE,
+				    kept->fd, 0);
+		if (kept->mapped == MAP_FAILED) {
+			kept->mapped = NULL;
+			return nx_fail(err, NEXBOX_E_SYSTEM, errno, "output",
+				       "cannot look at what was kept of '%s'", kept->name);
+		}
+	}
+	*ret_data = kept->mapped;
+	return 0;
+}
+
+void nx_kept_fini(struct nx_kept *kept)
+{
+	if (kept->mapped)
+		(void)munmap(kept->mapped, (size_t)kept->size_bytes);
+	nx_close_p(&kept->fd);
+	nx_buf_fini(&kept->memory);
+	kept->mapped = NULL;
+}

@@ -1,0 +1,449 @@
+/* SPDX-License-Identifier: MIT OR Apache-2.0 */
+#include "core/run.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/path.h"
+#include "core/gitdir.h"
+#include "core/names.h"
+#include "core/promote.h"
+#include "core/spec.h"
+#include "core/store.h"
+#include "core/supervise.h"
+#include "platform/fs.h"
+
+/*
+ * Everything a run holds. What is declared first is released last: the enclave
+ * is dead before its session is removed.
+ */
+struct run {
+	const struct nexbox_run_options *options;
+	const struct nx_platform *platform;
+	struct nx_outcome *outcome;
+	struct nx_spec spec;
+	struct nx_session *session;
+	struct nx_view view;
+	struct nx_supervisor *supervisor;
+	struct nx_enclave *enclave;
+	struct nx_end end;
+	int undo_fd;
+	bool keep;
+};
+
+static void run_fini(struct run *run)
+{
+	if (run->enclave)
+		run->enclave = run->platform->free(run->enclave);
+	run->supervisor = nx_supervisor_free(run->supervisor);
+	nx_close_p(&run->end.scratch_fd);
+	nx_close_p(&run->undo_fd);
+	nx_close_p(&run->view.mount_fd);
+	nx_close_p(&run->view.upper_fd);
+	run->session = nx_session_free(run->session);
+	nx_spec_fini(&run->spec);
+}
+
+static uint64_t now_micros(void)
+{
+	struct timespec t;
+
+	(void)clock_gettime(CLOCK_MONOTONIC, &t);
+	return (uint64_t)t.tv_sec * 1000000 + (uint64_t)t.tv_nsec / 1000;
+}
+
+/* What cannot be given is known before anything is made. */
+static int check_guarantees(const struct run *run, struct nexbox_error *err)
+{
+	uint32_t given = NEXBOX_REQUIRE_DEFAULT | run->spec.strategy->guarantees;
+	uint32_t missing;
+
+	if (run->options->flags & NEXBOX_RUN_NET_HOST)
+		given &= ~(uint32_t)NEXBOX_GUARANTEE_NET;
+	missing = run->spec.require & ~given;
+	if (missing == 0 || (run->options->flags & NEXBOX_RUN_BEST_EFFORT))
+		return 0;
+	return nx_fail(err, NEXBOX_E_REFUSED, 0, "guarantees",
+		       "'%s' cannot be given by the strategy '%s': drop it from --require, or use "
+		       "--best-effort",
+		       nx_name_of(nx_guarantee_names, missing & -missing), run->spec.strategy->name);
+}
+
+/*
+ * The first process sets itself up on another core while the session's folders
+ * are made here.
+ */
+static int start(struct run *run, struct nexbox_error *err)
+{
+	struct nx_start start = { .helper = run->options->helper };
+	int r;
+
+	if (run->options->flags & NEXBOX_RUN_NET_HOST)
+		start.flags |= NX_START_NET_HOST;
+	if (run->options->flags & NEXBOX_RUN_FORK)
+		start.flags |= NX_START_FORK;
+	r = run->platform->start(&start, &run->enclave, err);
+	if (r < 0)
+		return r;
+	run->outcome->public.tier = run->platform->tier;
+	return nx_session_new(run->spec.workspace_fd, run->spec.workspace, &run->session, err);
+}
+
+static int make_view(struct run *run, struct nexbox_error *err)
+{
+	int session_fd = nx_session_fd(run->session);
+	struct nx_outcome *outcome = run->outcome;
+	int r;
+
+	outcome->public.box = nx_outcome_string(outcome, nx_session_id(run->session));
+	nx_kept_init(&outcome->kept_stdout, session_fd, "stdout", run->options->output_max_bytes);
+	nx_kept_init(&outcome->kept_stderr, session_fd, "stderr", run->options->output_max_bytes);
+	run->view.strategy = run->spec.strategy;
+	run->view.workspace = run->spec.workspace;
+	run->view.session = nx_session_path(run->session);
+	run->view.workspace_fd = run->spec.workspace_fd;
+	run->view.session_fd = session_fd;
+	r = run->spec.strategy->prepare(&run->view, err);
+	if (r < 0 || !(run->options->flags & NEXBOX_RUN_COMMIT))
+		return r;
+	/* Made now: when the disk is full, it is too late to make a folder. */
+	if (mkdirat(session_fd, NX_UNDO_NAME, 0700) < 0)
+		return nx_fail(err, NEXBOX_E_SYSTEM, errno, "store",
+			       "cannot make a folder in '%s'", nx_quote(run->view.session));
+	run->undo_fd = openat(session_fd, NX_UNDO_NAME,
+			      O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+	if (run->undo_fd < 0)
+		return nx_fail(err, NEXBOX_E_SYSTEM, errno, "store",
+			       "cannot open a folder in '%s'", nx_quote(run->view.session));
+	return 0;
+}
+
+static int execute(struct run *run, struct nexbox_error *err)
+{
+	struct nx_outcome *outcome = run->outcome;
+	struct nx_launch launch = {
+		.view = &run->view,
+		.argv = run->options->argv,
+		.envp = run->spec.envp,
+		.directory = run->spec.directory,
+		.home = run->spec.layered_home,
+		.secrets_home = run->spec.home,
+		.grants = run->spec.grants,
+		.n_grants = run->spec.n_grants,
+		.deadline_ms = run->options->timeout_ms,
+	};
+	int r = nx_supervisor_new(run->options, &outcome->kept_stdout, &outcome->kept_stderr,
+				  &launch, &run->supervisor, err);
+
+	if (r < 0)
+		return r;
+	r = run->platform->launch(run->enclave, &launch, err);
+	if (r < 0)
+		return r;
+	r = nx_supervisor_run(run->supervisor, run->platform, run->enclave, &run->end, err);
+	run->supervisor = nx_supervisor_free(run->supervisor);
+	return r;
+}
+
+static void report_end(struct run *run)
+{
+	struct nexbox_outcome *public = &run->outcome->public;
+	const struct nx_end *end = &run->end;
+
+	public->exit_code = end->timed_out ? -1 : end->exit_code;
+	public->signal_number = end->timed_out ? 0 : end->signal_number;
+	public->timed_out = end->timed_out;
+	public->unreaped = end->unreaped;
+	public->guarantees = end->guarantees | run->spec.strategy->guarantees;
+	public->clone_duration_micros = run->view.make_micros + end->make_micros;
+	public->strategy = run->spec.strategy->name;
+	if (end->timed_out) {
+		public->limits_hit |= NEXBOX_LIMIT_DEADLINE;
+		public->status = 124;
+	} else if (!end->started && end->os_code) {
+		public->status = end->os_code == ENOENT || end->os_code == ENOTDIR ? 127 : 126;
+		public->error = (struct nexbox_error){ 0 };
+		(void)nx_fail(&public->error, NEXBOX_E_SYSTEM, end->os_code, "command",
+			      "cannot execute '%s'", nx_quote(run->options->argv[0]));
+	} else {
+		public->status = end->exit_code >= 0 ? end->exit_code : 128 + end->signal_number;
+	}
+	public->stdout_truncated = run->outcome->kept_stdout.truncated;
+	public->stderr_truncated = run->outcome->kept_stderr.truncated;
+	if (public->stdout_truncated || public->stderr_truncated)
+		public->limits_hit |= NEXBOX_LIMIT_OUTPUT;
+}
+
+/*
+ * A host that deleted the store has deleted the command's work with it: that is
+ * no empty changeset.
+ */
+static int find_changes(struct run *run, struct nexbox_error *err)
+{
+	struct nx_outcome *outcome = run->outcome;
+	uint64_t begin = now_micros();
+	int r;
+
+	if (!nx_session_is_there(run->session))
+		return nx_fail(err, NEXBOX_E_CORRUPT, 0, "store",
+			       "the store in '%s' was deleted while the command ran: its changes are "
+			       "lost",
+			       nx_quote(run->spec.workspace));
+	r = nx_changeset_read(&outcome->changeset, run->spec.strategy, run->view.upper_fd,
+			      &run->view.upper_root, run->spec.workspace_fd, run->spec.workspace, 0,
+			      err);
+	if (r == 0)
+		r = nx_outcome_take_changes(outcome, err);
+	outcome->public.diff_duration_micros = now_micros() - begin;
+	return r;
+}
+
+static int add_outside(struct nx_outcome *outcome, const char *place, const char *path,
+		       struct nexbox_error *err)
+{
+	size_t n = outcome->public.n_outside_writes;
+	char *joined = nx_arena_alloc(&outcome->arena, strlen(place) + strlen(path) + 2);
+
+	if (!joined || !nx_grow(&outcome->outside_writes, &outcome->outside_capacity, n,
+				sizeof(*outcome->outside_writes)))
+		return nx_nomem(err, "outcome");
+	(void)sprintf(joined, "%s/%s", place, path);
+	outcome->outside_writes[n] = joined;
+	outcome->public.outside_writes = outcome->outside_writes;
+	outcome->public.n_outside_writes = n + 1;
+	return 0;
+}
+
+/* What went to one place whose writes are thrown away. */
+static int find_outside_in(struct run *run, const struct nx_cow_place *place,
+			   struct nexbox_error *err)
+{
+	NX_CLEANUP(nx_changeset_fini) struct nx_changeset changeset = { 0 };
+	NX_AUTO_FD upper_fd = nx_fs_open(run->end.scratch_fd, place->upper, O_RDONLY | O_DIRECTORY);
+	NX_AUTO_FD host_fd = open(place->path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	int r;
+
+	if (upper_fd < 0 || host_fd < 0)
+		return 0; /* this place could not be had, and was read-only */
+	r = nx_changeset_read(&changeset, run->spec.strategy, upper_fd, NULL, host_fd, place->path,
+			      NX_CHANGESET_QUICK, err);
+	for (size_t i = 0; r == 0 && i < changeset.n_changes; i++)
+		r = add_outside(run->outcome, place->path, changeset.changes[i].entry.path, err);
+	return r;
+}
+
+static int find_outside(struct run *run, struct nexbox_error *err)
+{
+	size_t n_places = 0;
+	const struct nx_cow_place *places = run->platform->cow_places(run->enclave, &n_places);
+	int r = 0;
+
+	if (run->end.scratch_fd < 0)
+		return 0;
+	for (size_t i = 0; r == 0 && i < n_places; i++)
+		r = find_outside_in(run, &places[i], err);
+	return r;
+}
+
+static void set_commit(struct run *run, enum nexbox_commit_status status, const char *reason)
+{
+	struct nexbox_outcome *public = &run->outcome->public;
+
+	public->commit_status = status;
+	public->commit_reason = nx_outcome_string(run->outcome, reason);
+	public->committed = status == NEXBOX_COMMIT_PROMOTED || status == NEXBOX_COMMIT_NOTHING;
+}
+
+/* Success that was not promoted: 123, and the box stays. */
+static void not_promoted(struct run *run, enum nexbox_commit_status status, const char *reason)
+{
+	set_commit(run, status, reason);
+	run->outcome->public.status = 123;
+	run->keep = true;
+}
+
+static bool leaves_git_behind(struct run *run)
+{
+	const struct nexbox_outcome *public = &run->outcome->public;
+	NX_CLEANUP(nx_buf_fini) struct nx_buf folder = NX_BUF_INIT;
+	NX_CLEANUP(nx_buf_fini) struct nx_buf reason = NX_BUF_INIT;
+
+	if (!nx_gitdir_find(run->spec.workspace_fd, run->spec.workspace, public->outside_writes,
+			    public->n_outside_writes, &folder))
+		return false;
+	nx_buf_printf(&reason,
+		      "the command wrote to the git folder '%s', which lies outside the workspace: "
+		      "grant it with --write",
+		      nx_quote(folder.data));
+	not_promoted(run, NEXBOX_COMMIT_REFUSED, reason.data ? reason.data : "");
+	return true;
+}
+
+static void promote(struct run *run)
+{
+	struct nx_outcome *outcome = run->outcome;
+	struct nx_promotion promotion = {
+		.changeset = &outcome->changeset,
+		.strategy = run->spec.strategy,
+		.upper_fd = run->view.upper_fd,
+		.undo_fd = run->undo_fd,
+		.workspace_fd = run->spec.workspace_fd,
+		.arena = &outcome->arena,
+	};
+	struct nexbox_error error = { 0 };
+	uint64_t begin = now_micros();
+	int r = nx_promote(&promotion, &error);
+
+	outcome->public.commit_duration_micros = now_micros() - begin;
+	outcome->guarded = promotion.guarded;
+	outcome->public.guarded = promotion.guarded;
+	outcome->public.n_guarded = promotion.n_guarded;
+	if (r < 0)
+		not_promoted(run, NEXBOX_COMMIT_FAILED, error.message);
+	else if (promotion.status == NEXBOX_COMMIT_PROMOTED ||
+		 promotion.status == NEXBOX_COMMIT_NOTHING)
+		set_commit(run, promotion.status, "");
+	else
+		not_promoted(run, promotion.status, promotion.reason);
+}
+
+/* Whether the command's end is one after which changes are promoted. */
+static bool may_promote(struct run *run)
+{
+	const struct nx_end *end = &run->end;
+
+	if (end->started && end->exit_code == 0 && end->interrupted && !end->timed_out) {
+		not_promoted(run, NEXBOX_COMMIT_COMMAND_FAILED,
+			     "the run was interrupted by a signal");
+		return false;
+	}
+	if (!end->started || end->exit_code != 0 || end->timed_out || end->unreaped) {
+		set_commit(run, NEXBOX_COMMIT_COMMAND_FAILED, "");
+		return false;
+	}
+	return true;
+}
+
+static void settle(struct run *run)
+{
+	struct nexbox_error error = { 0 };
+	bool asked = run->options->flags & NEXBOX_RUN_COMMIT;
+	int r = 0;
+
+	if (run->end.started && !run->end.unreaped) {
+		r = find_changes(run, &error);
+		if (r == 0)
+			r = find_outside(run, &error);
+	}
+	if (r < 0)
+		run->outcome->public.error = error;
+	if (!asked || !may_promote(run))
+		return;
+	if (r < 0)
+		not_promoted(run, NEXBOX_COMMIT_FAILED, error.message);
+	else if (!leaves_git_behind(run))
+		promote(run);
+}
+
+static int write_to_fd(void *userdata, const void *data, size_t size)
+{
+	const char *p = data;
+
+	while (size > 0) {
+		ssize_t n = write(*(int *)userdata, p, size);
+
+		if (n < 0 && errno == EINTR)
+			continue;
+		if (n < 0)
+			return errno;
+		p += n;
+		size -= (size_t)n;
+	}
+	return 0;
+}
+
+/* A kept box holds its output and its outcome, for later commands. */
+static void keep_box(struct run *run)
+{
+	struct nx_outcome *outcome = run->outcome;
+	struct nexbox_error error = { 0 };
+	NX_AUTO_FD fd = -1;
+
+	if (nx_session_keep(run->session, &error) < 0)
+		return; /* the store is gone, or the disk is full: nothing to keep in */
+	outcome->public.kept = 1;
+	nx_kept_save(&outcome->kept_stdout);
+	nx_kept_save(&outcome->kept_stderr);
+	fd = openat(nx_session_fd(run->session), "outcome.json",
+		    O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0600);
+	if (fd >= 0)
+		(void)nx_outcome_write_json(&outcome->public, false, write_to_fd, &fd);
+}
+
+static int show_output(struct nx_outcome *outcome, struct nexbox_error *err)
+{
+	int r = nx_kept_view(&outcome->kept_stdout, &outcome->public.stdout_data, err);
+
+	if (r == 0)
+		r = nx_kept_view(&outcome->kept_stderr, &outcome->public.stderr_data, err);
+	outcome->public.stdout_size_bytes = outcome->kept_stdout.size_bytes;
+	outcome->public.stderr_size_bytes = outcome->kept_stderr.size_bytes;
+	return r;
+}
+
+static int run_all(struct run *run, struct nexbox_error *err)
+{
+	int r = nx_spec_read(&run->spec, run->options, run->platform, err);
+
+	if (r < 0)
+		return r;
+	run->outcome->public.workspace = nx_outcome_string(run->outcome, run->spec.workspace);
+	r = check_guarantees(run, err);
+	if (r == 0)
+		r = start(run, err);
+	if (r == 0)
+		r = make_view(run, err);
+	if (r == 0)
+		r = execute(run, err);
+	if (r < 0)
+		return r;
+	report_end(run);
+	settle(run);
+	if (run->keep || (run->options->flags & NEXBOX_RUN_KEEP))
+		keep_box(run);
+	if (run->options->flags & NEXBOX_RUN_CAPTURE) {
+		struct nexbox_error error = { 0 };
+
+		if (show_output(run->outcome, &error) < 0)
+			run->outcome->public.error = error;
+	}
+	return 0;
+}
+
+int nx_run(const struct nexbox_run_options *options, const struct nx_platform *platform,
+	   struct nx_outcome *outcome, struct nexbox_error *err)
+{
+	uint64_t begin = now_micros();
+	int r;
+	struct run run = {
+		.options = options,
+		.platform = platform,
+		.outcome = outcome,
+		.spec = { .workspace_fd = -1 },
+		.view = NX_VIEW_INIT,
+		.end = { .exit_code = -1, .scratch_fd = -1 },
+		.undo_fd = -1,
+	};
+
+	r = run_all(&run, err);
+	if (r < 0) {
+		outcome->public.status = 125;
+		outcome->public.error = *err;
+	}
+	run_fini(&run);
+	outcome->public.duration_ms = (now_micros() - begin) / 1000;
+	return r;
+}

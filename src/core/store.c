@@ -1,0 +1,340 @@
+/* SPDX-License-Identifier: MIT OR Apache-2.0 */
+#include "core/store.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/random.h>
+#include <unistd.h>
+
+#include "core/remove.h"
+#include "platform/fs.h"
+
+#define SESSIONS "sessions"
+#define KEPT "kept"
+#define PREFIX "box_"
+
+/* How often the store may vanish between making and locking it. */
+#define TRIES 100
+
+struct nx_session {
+	int workspace_fd; /* borrowed */
+	int store_fd;     /* shared lock */
+	int sessions_fd;
+	int fd;           /* exclusive lock */
+	bool kept;
+	char id[32];
+	struct nx_buf path;
+};
+
+static const struct {
+	const char *name;
+	const char *content;
+} notes[] = {
+	{ ".gitignore", "*\n" },
+	{ "CACHEDIR.TAG", "Signature: 8a477f597d28d172789f06886806bc55\n"
+			  "# The store of nex-box: views that are in use, and history for undo.\n" },
+};
+
+static struct nx_session *session_new(int workspace_fd)
+{
+	struct nx_session *session = calloc(1, sizeof(*session));
+
+	if (session) {
+		session->workspace_fd = workspace_fd;
+		session->store_fd = session->sessions_fd = session->fd = -1;
+	}
+	return session;
+}
+
+/*
+ * Gives the workspace root the modification time back that making or removing
+ * the store took from it. Only when nobody else has changed it meanwhile; an
+ * owner's right is needed, and that it is missing is no error.
+ */
+static void restore_mtime(int workspace_fd, const struct stat *before)
+{
+	struct timespec times[2] = { { .tv_nsec = UTIME_OMIT }, before->st_mtim };
+
+	(void)futimens(workspace_fd, times);
+}
+
+static int write_notes(int store_fd)
+{
+	for (size_t i = 0; i < NX_ARRAY_SIZE(notes); i++) {
+		size_t size = strlen(notes[i].content);
+		NX_AUTO_FD fd = openat(store_fd, notes[i].name,
+				       O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0644);
+
+		if (fd < 0 && errno == EEXIST)
+			continue;
+		if (fd < 0)
+			return -errno;
+		if (write(fd, notes[i].content, size) != (ssize_t)size)
+			return errno ? -errno : -ENOSPC;
+	}
+	return 0;
+}
+
+/* Whether @name in @dir_fd is still the folder that @fd has open. */
+static bool is_still(int dir_fd, const char *name, int fd)
+{
+	struct stat named;
+	struct stat held;
+
+	return fstatat(dir_fd, name, &named, AT_SYMLINK_NOFOLLOW) == 0 && fstat(fd, &held) == 0 &&
+	       named.st_dev == held.st_dev && named.st_ino == held.st_ino;
+}
+
+static int cannot_make(const char *workspace, int os_code, struct nexbox_error *err)
+{
+	if (os_code == EACCES || os_code == EPERM)
+		return nx_fail(err, NEXBOX_E_DENIED, os_code, "store",
+			       "cannot make '%s' in the workspace '%s': write permission is needed",
+			       NX_STORE_NAME, nx_quote(workspace));
+	if (os_code == EROFS)
+		return nx_fail(err, NEXBOX_E_DENIED, os_code, "store",
+			       "cannot make '%s' in the workspace '%s': choose a writable one",
+			       NX_STORE_NAME, nx_quote(workspace));
+	if (os_code == ENOSPC || os_code == EDQUOT)
+		return nx_fail(err, NEXBOX_E_SYSTEM, os_code, "store",
+			       "no room for '%s' in the workspace '%s': free some space",
+			       NX_STORE_NAME, nx_quote(workspace));
+	return nx_fail(err, nx_errc_of(os_code), os_code, "store",
+		       "cannot make '%s' in the workspace '%s': choose a folder that can hold files",
+		       NX_STORE_NAME, nx_quote(workspace));
+}
+
+static int check_store(const struct nx_session *session, const char *workspace,
+		       struct nexbox_error *err)
+{
+	uint64_t of_workspace;
+	uint64_t of_store;
+
+	if (nx_fs_mount_of(session->workspace_fd, &of_workspace) < 0 ||
+	    nx_fs_mount_of(session->store_fd, &of_store) < 0)
+		return nx_fail(err, NEXBOX_E_SYSTEM, errno, "store", "cannot look at '%s'",
+			       nx_quote(workspace));
+	if (of_workspace != of_store)
+		return nx_fail(err, NEXBOX_E_INVALID, EXDEV, "store",
+			       "'%s/%s' is on another filesystem than the workspace: unmount it",
+			       nx_quote(workspace), NX_STORE_NAME);
+	return 0;
+}
+
+/*
+ * Opens the store, makes it if need be, and locks it shared. Whoever removes it
+ * holds it exclusively: after the lock the name may belong to nothing, and the
+ * next try makes a new one. *ret_made: it is ours, so nobody can have left
+ * anything in it.
+ */
+static int open_store(struct nx_session *session, const char *workspace, bool *ret_made,
+		      struct nexbox_error *err)
+{
+	for (int i = 0; i < TRIES; i++) {
+		struct stat before;
+		struct stat st;
+		bool made = false;
+		NX_AUTO_FD fd = -1;
+
+		if (fstat(session->workspace_fd, &before) < 0)
+			return cannot_make(workspace, errno, err);
+		if (mkdirat(session->workspace_fd, NX_STORE_NAME, 0755) == 0)
+			made = true;
+		else if (errno != EEXIST)
+			return cannot_make(workspace, errno, err);
+		if (made)
+			restore_mtime(session->workspace_fd, &before);
+		fd = openat(session->workspace_fd, NX_STORE_NAME,
+			    O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+		if (fd < 0 && errno == ENOENT)
+			continue;
+		if (fd < 0 && (errno == ENOTDIR || errno == ELOOP))
+			return nx_fail(err, NEXBOX_E_INVALID, errno, "store",
+				       "'%s/%s' is not a folder of nex-box: move it away",
+				       nx_quote(workspace), NX_STORE_NAME);
+		if (fd < 0)
+			return cannot_make(workspace, errno, err);
+		if (flock(fd, LOCK_SH) < 0)
+			return cannot_make(workspace, errno, err);
+		if (!is_still(session->workspace_fd, NX_STORE_NAME, fd))
+			continue;
+		/* A store that others may write is not ours to trust or to fill. */
+		if (fstat(fd, &st) == 0 && st.st_uid != geteuid() && geteuid() != 0)
+			return nx_fail(err, NEXBOX_E_DENIED, EACCES, "store",
+				       "'%s/%s' belongs to another user: remove it as that user",
+				       nx_quote(workspace), NX_STORE_NAME);
+		session->store_fd = nx_take_fd(&fd);
+		*ret_made = made;
+		return check_store(session, workspace, err);
+	}
+	return nx_fail(err, NEXBOX_E_BUSY, 0, "store", "'%s/%s' vanishes again and again: try again",
+		       nx_quote(workspace), NX_STORE_NAME);
+}
+
+/*
+ * Removes the sessions of dead runs. Needs the lock on sessions/, so that none
+ * is just being made.
+ */
+static void sweep(int sessions_fd)
+{
+	NX_AUTO_FD list_fd = openat(sessions_fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	struct dirent *entry;
+	DIR *dir;
+
+	if (list_fd < 0)
+		return;
+	dir = fdopendir(list_fd);
+	if (!dir)
+		return;
+	list_fd = -1; /* the stream's now */
+	while ((entry = readdir(dir))) {
+		NX_AUTO_FD fd = -1;
+
+		if (strncmp(entry->d_name, PREFIX, sizeof(PREFIX) - 1) != 0)
+			continue;
+		fd = openat(sessions_fd, entry->d_name,
+			    O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+		if (fd < 0 || flock(fd, LOCK_EX | LOCK_NB) < 0)
+			continue;
+		if (faccessat(fd, KEPT, F_OK, AT_SYMLINK_NOFOLLOW) == 0)
+			continue;
+		(void)nx_remove_tree(sessions_fd, entry->d_name);
+	}
+	(void)closedir(dir);
+}
+
+static int make_id(struct nx_session *session, struct nexbox_error *err)
+{
+	static const char digits[] = "abcdefghijkmnpqrstuvwxyz23456789";
+	unsigned char random[12];
+
+	if (getrandom(random, sizeof(random), 0) != (ssize_t)sizeof(random))
+		return nx_fail(err, NEXBOX_E_SYSTEM, errno, "store", "no random numbers");
+	memcpy(session->id, PREFIX, sizeof(PREFIX));
+	for (size_t i = 0; i < sizeof(random); i++)
+		session->id[sizeof(PREFIX) - 1 + i] = digits[random[i] % 32];
+	return 0;
+}
+
+static int make_session(struct nx_session *session, bool fresh, const char *workspace,
+			struct nexbox_error *err)
+{
+	if (write_notes(session->store_fd) < 0 ||
+	    (mkdirat(session->store_fd, SESSIONS, 0755) < 0 && errno != EEXIST))
+		return cannot_make(workspace, errno, err);
+	session->sessions_fd = openat(session->store_fd, SESSIONS,
+				      O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+	if (session->sessions_fd < 0 || flock(session->sessions_fd, LOCK_EX) < 0)
+		return cannot_make(workspace, errno, err);
+	if (!fresh)
+		sweep(session->sessions_fd);
+	if (mkdirat(session->sessions_fd, session->id, 0700) < 0)
+		return cannot_make(workspace, errno, err);
+	session->fd = openat(session->sessions_fd, session->id,
+			     O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+	if (session->fd < 0 || flock(session->fd, LOCK_EX | LOCK_NB) < 0)
+		return cannot_make(workspace, errno, err);
+	(void)flock(session->sessions_fd, LOCK_UN);
+	return 0;
+}
+
+int nx_session_new(int workspace_fd, const char *workspace, struct nx_session **ret_session,
+		   struct nexbox_error *err)
+{
+	NX_AUTO(session) session = session_new(workspace_fd);
+	bool fresh = false;
+	int r;
+
+	if (!session)
+		return nx_nomem(err, "store");
+	r = open_store(session, workspace, &fresh, err);
+	if (r < 0)
+		return r;
+	r = make_id(session, err);
+	if (r < 0)
+		return r;
+	if (!nx_buf_printf(&session->path, "%s/%s/%s/%s", workspace, NX_STORE_NAME, SESSIONS,
+			   session->id))
+		return nx_nomem(err, "store");
+	r = make_session(session, fresh, workspace, err);
+	if (r < 0)
+		return r;
+	*ret_session = nx_take(&session);
+	return 0;
+}
+
+const char *nx_session_id(const struct nx_session *session)
+{
+	return session->id;
+}
+
+int nx_session_fd(const struct nx_session *session)
+{
+	return session->fd;
+}
+
+const char *nx_session_path(const struct nx_session *session)
+{
+	return session->path.data;
+}
+
+bool nx_session_is_there(const struct nx_session *session)
+{
+	return is_still(session->workspace_fd, NX_STORE_NAME, session->store_fd) &&
+	       is_still(session->store_fd, SESSIONS, session->sessions_fd) &&
+	       is_still(session->sessions_fd, session->id, session->fd);
+}
+
+int nx_session_keep(struct nx_session *session, struct nexbox_error *err)
+{
+	NX_AUTO_FD fd = openat(session->fd, KEPT,
+			       O_WRONLY | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0644);
+
+	if (fd < 0)
+		return nx_fail(err, NEXBOX_E_SYSTEM, errno, "store", "cannot keep the box '%s'",
+			       session->id);
+	session->kept = true;
+	return 0;
+}
+
+/* Removes the store if this was the last that used it, and nothing is kept in it. */
+static void remove_store(struct nx_session *session)
+{
+	struct stat before;
+
+	if (flock(session->store_fd, LOCK_EX | LOCK_NB) < 0)
+		return; /* somebody else is there, and is the last one then */
+	if (!is_still(session->workspace_fd, NX_STORE_NAME, session->store_fd))
+		return;
+	if (unlinkat(session->store_fd, SESSIONS, AT_REMOVEDIR) < 0 && errno != ENOENT)
+		return;
+	/* A history keeps the store; so does anything that is not ours. */
+	if (unlinkat(session->store_fd, "history", AT_REMOVEDIR) < 0 && errno != ENOENT)
+		return;
+	(void)unlinkat(session->store_fd, "lock", 0);
+	for (size_t i = 0; i < NX_ARRAY_SIZE(notes); i++)
+		(void)unlinkat(session->store_fd, notes[i].name, 0);
+	if (fstat(session->workspace_fd, &before) == 0 &&
+	    unlinkat(session->workspace_fd, NX_STORE_NAME, AT_REMOVEDIR) == 0)
+		restore_mtime(session->workspace_fd, &before);
+}
+
+struct nx_session *nx_session_free(struct nx_session *session)
+{
+	if (!session)
+		return NULL;
+	if (session->sessions_fd >= 0 && session->fd >= 0 && !session->kept)
+		(void)nx_remove_tree(session->sessions_fd, session->id);
+	if (session->store_fd >= 0 && !session->kept)
+		remove_store(session);
+	nx_close_p(&session->fd);
+	nx_close_p(&session->sessions_fd);
+	nx_close_p(&session->store_fd);
+	nx_buf_fini(&session->path);
+	free(session);
+	return NULL;
+}

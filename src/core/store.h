@@ -1,0 +1,112 @@
+/* SPDX-License-Identifier: MIT OR Apache-2.0 */
+#pragma once
+
+/*
+ * The store, `.nexbox` in the root of a workspace, and the sessions in it.
+ *
+ *	.nexbox/.gitignore      "*": no tool of git sees the store
+ *	.nexbox/CACHEDIR.TAG    no backup takes it
+ *	.nexbox/sessions/box_…/ one live or kept box
+ *
+ * Who holds what (docs/adr/0001):
+ *
+ *	.nexbox         shared by every live run; whoever gets it exclusively is
+ *	                alone and may remove the store
+ *	sessions/       exclusively while a session is made or swept
+ *	sessions/box_…  exclusively by the run and by the first process of its box,
+ *	                on one descriptor: the lock is free exactly when both are dead
+ *
+ * Invariants: nothing below `.nexbox` is ever followed, executed or believed;
+ * the host may delete it at any time; a session without a `kept` file whose lock
+ * is free belongs to nobody and is swept by the next run.
+ */
+
+#include <stdbool.h>
+#include <sys/stat.h>
+
+#include "base/buf.h"
+#include "base/error.h"
+
+#define NX_STORE_NAME ".nexbox"
+
+struct nx_session;
+
+/**
+ * nx_session_new() - make a session, and the store if there is none
+ * @workspace_fd: (borrowed)
+ * @workspace:    (borrowed) its real path, for messages
+ * @ret_session:  (transfer full)
+ * @err:          (out, optional)
+ *
+ * Sweeps what dead runs have left. The workspace root's times are as before.
+ *
+ * Return: 0, or a negative nexbox_errc.
+ * Errors: NEXBOX_E_DENIED  the workspace cannot be written.
+ *         NEXBOX_E_INVALID the store is a symlink, a file, or on another mount.
+ *         NEXBOX_E_SYSTEM  a system call failed (ENOSPC, …).
+ *         NEXBOX_E_BUSY    the store vanishes again and again.
+ *         NEXBOX_E_NOMEM   out of memory.
+ * Context: any thread; not after fork.
+ */
+int nx_session_new(int workspace_fd, const char *workspace, struct nx_session **ret_session,
+		   struct nexbox_error *err);
+
+/**
+ * nx_session_id() - "box_…"
+ * @session: (borrowed)
+ *
+ * Return: a string that lives as long as the session.
+ * Context: any thread.
+ */
+const char *nx_session_id(const struct nx_session *session);
+
+/**
+ * nx_session_fd() - the session's folder, locked
+ * @session: (borrowed)
+ *
+ * Return: a borrowed descriptor.
+ * Context: any thread.
+ */
+int nx_session_fd(const struct nx_session *session);
+
+/**
+ * nx_session_path() - the session's folder
+ * @session: (borrowed)
+ *
+ * Return: an absolute path that lives as long as the session.
+ * Context: any thread.
+ */
+const char *nx_session_path(const struct nx_session *session);
+
+/**
+ * nx_session_is_there() - whether the path still names the session
+ * @session: (borrowed)
+ *
+ * Return: false when the host deleted or moved the store meanwhile.
+ * Context: any thread.
+ */
+bool nx_session_is_there(const struct nx_session *session);
+
+/**
+ * nx_session_keep() - let the session outlive the run
+ * @session: (borrowed)
+ * @err:     (out, optional)
+ *
+ * Return: 0, or a negative nexbox_errc.
+ * Errors: NEXBOX_E_SYSTEM the mark cannot be written.
+ * Context: any thread.
+ */
+int nx_session_keep(struct nx_session *session, struct nexbox_error *err);
+
+/**
+ * nx_session_free() - end a session
+ * @session: (transfer full, optional)
+ *
+ * Unless it was kept it is removed, and with the last one the store. What cannot
+ * be removed now is swept by the next run.
+ *
+ * Return: NULL.
+ * Context: any thread; not after fork.
+ */
+struct nx_session *nx_session_free(struct nx_session *session);
+NX_DEFINE_AUTO(session);

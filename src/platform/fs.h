@@ -1,0 +1,184 @@
+/* SPDX-License-Identifier: MIT OR Apache-2.0 */
+#pragma once
+
+/*
+ * The file operations that POSIX does not have. Each platform has one file with
+ * them; the build picks it. All of them are relative to a descriptor and follow
+ * no symlink, so that nothing which a command planted can lead them astray.
+ *
+ * They answer with a negative errno, because their callers know the object and
+ * find the words.
+ */
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/stat.h>
+
+#include "base/buf.h"
+
+/**
+ * nx_fs_open() - open a path that cannot leave its folder
+ * @dir_fd: (borrowed)
+ * @path:   (borrowed) relative, of any length; "." is the folder itself
+ * @flags:  as for open(2); O_CLOEXEC is added; no O_CREAT
+ *
+ * No component may be a symlink, ".." may not lead above @dir_fd, and what is
+ * opened is neither a FIFO nor a device nor a socket unless @flags has O_PATH.
+ *
+ * Return: a descriptor, or a negative errno.
+ * Context: any thread; not after fork.
+ */
+int nx_fs_open(int dir_fd, const char *path, int flags);
+
+/**
+ * nx_fs_exchange() - swap two names in one step
+ * @a_fd: (borrowed) folder of @a
+ * @a:    (borrowed) name in it
+ * @b_fd: (borrowed) folder of @b
+ * @b:    (borrowed) name in it
+ *
+ * Return: 0, or a negative errno.
+ * Context: any thread.
+ */
+int nx_fs_exchange(int a_fd, const char *a, int b_fd, const char *b);
+
+/**
+ * nx_fs_rename_new() - rename, but never over something
+ * @from_fd: (borrowed)
+ * @from:    (borrowed)
+ * @to_fd:   (borrowed)
+ * @to:      (borrowed)
+ *
+ * Return: 0, or a negative errno (EEXIST).
+ * Context: any thread.
+ */
+int nx_fs_rename_new(int from_fd, const char *from, int to_fd, const char *to);
+
+/**
+ * nx_fs_copy_data() - copy the content of a regular file, holes as holes
+ * @from_fd: (borrowed) open for reading
+ * @to_fd:   (borrowed) open for writing, empty
+ *
+ * Blocks are shared where the filesystem can.
+ *
+ * Return: 0, or a negative errno.
+ * Context: any thread.
+ */
+int nx_fs_copy_data(int from_fd, int to_fd);
+
+/**
+ * nx_fs_mount_of() - which mount a descriptor belongs to
+ * @fd:     (borrowed)
+ * @ret_id: (out)
+ *
+ * Two paths of one filesystem that belong to different mounts cannot be renamed
+ * to one another.
+ *
+ * Return: 0, or a negative errno.
+ * Context: any thread.
+ */
+int nx_fs_mount_of(int fd, uint64_t *ret_id);
+
+/**
+ * nx_fs_is_frozen() - whether a name is immutable or append-only
+ * @dir_fd: (borrowed)
+ * @name:   (borrowed) a name in it, or "." for itself
+ *
+ * Return: 1, 0, or a negative errno.
+ * Context: any thread.
+ */
+int nx_fs_is_frozen(int dir_fd, const char *name);
+
+/**
+ * nx_fs_free_bytes() - what an ordinary user may still write
+ * @fd:        (borrowed) anything on the filesystem
+ * @ret_bytes: (out)
+ *
+ * Return: 0, or a negative errno.
+ * Context: any thread.
+ */
+int nx_fs_free_bytes(int fd, uint64_t *ret_bytes);
+
+/**
+ * nx_fs_list_xattr() - the names of the extended attributes
+ * @dir_fd: (borrowed)
+ * @name:   (borrowed) a name in it, or "."; a symlink is not followed
+ * @names:  (borrowed) set to the names, each with its NUL, in a row
+ *
+ * A filesystem without attributes has none.
+ *
+ * Return: 0, or a negative errno.
+ * Context: any thread.
+ */
+int nx_fs_list_xattr(int dir_fd, const char *name, struct nx_buf *names);
+
+/**
+ * nx_fs_get_xattr() - the value of one
+ * @dir_fd: (borrowed)
+ * @name:   (borrowed) a name in it, or "."
+ * @xattr:  (borrowed)
+ * @value:  (borrowed) set to it
+ *
+ * Return: 0, or a negative errno.
+ * Context: any thread.
+ */
+int nx_fs_get_xattr(int dir_fd, const char *name, const char *xattr, struct nx_buf *value);
+
+/**
+ * nx_fs_set_xattr() - set one, or take it away
+ * @dir_fd: (borrowed)
+ * @name:   (borrowed) a name in it, or "."
+ * @xattr:  (borrowed)
+ * @value:  (borrowed, optional) NULL removes it
+ *
+ * Return: 0, or a negative errno.
+ * Context: any thread.
+ */
+int nx_fs_set_xattr(int dir_fd, const char *name, const char *xattr, const struct nx_buf *value);
+
+/**
+ * nx_fs_handle() - what identifies an inode as long as the filesystem lives
+ * @dir_fd: (borrowed)
+ * @name:   (borrowed) a name in it
+ * @handle: (borrowed) set to opaque bytes
+ *
+ * Return: 0, or a negative errno (EOPNOTSUPP: this filesystem has none).
+ * Context: any thread.
+ */
+int nx_fs_handle(int dir_fd, const char *name, struct nx_buf *handle);
+
+/**
+ * nx_fs_chmod() - set the permission bits of a name, of a symlink never
+ * @dir_fd: (borrowed)
+ * @name:   (borrowed) a name in it, or "."
+ * @mode:   07777 bits
+ *
+ * Return: 0, or a negative errno.
+ * Context: any thread.
+ */
+int nx_fs_chmod(int dir_fd, const char *name, mode_t mode);
+
+/**
+ * nx_fs_is_same_file() - whether two descriptors share one open file
+ * @a: (borrowed)
+ * @b: (borrowed)
+ *
+ * That is, whether a write to one moves the offset of the other.
+ *
+ * Return: true if so; false also when it cannot be told.
+ * Context: any thread.
+ */
+bool nx_fs_is_same_file(int a, int b);
+
+/**
+ * nx_fs_settle() - give the blocks of a file a place on the disk
+ * @fd: (borrowed) a regular file
+ *
+ * Without it a file that is exchanged with another can be empty after a power
+ * loss on ext4 (KERNEL-FACTS, Promotion 5). Waits for nothing; elsewhere it does
+ * nothing.
+ *
+ * Return: nothing.
+ * Context: any thread.
+ */
+void nx_fs_settle(int fd);

@@ -1,0 +1,36 @@
+/* SPDX-License-Identifier: MIT OR Apache-2.0 */
+/*
+ * Capabilities of the enclave: the stages before spend them, the command gets
+ * none (or, when the caller was root, the few that work on other people's files).
+ */
+#pragma once
+
+/**
+ * nx_caps_apply() - give all capabilities away, for good
+ * @keep_file_caps: 0: keep none. Else keep those of DAC_OVERRIDE, CHOWN, FOWNER,
+ *                  FSETID, SETUID, SETGID, KILL and NET_BIND_SERVICE that the
+ *                  thread has: permitted, effective and in the bounding set,
+ *                  never inheritable or ambient. They survive the exec of a
+ *                  process whose uid is 0 in its user namespace, of no other.
+ *
+ * Sets no_new_privs first. A thread without CAP_SETPCAP cannot shrink its
+ * bounding set; that is no error, since under no_new_privs an exec never adds
+ * a capability to those it has.
+ *
+ * Return: 0, or a negative errno; then the command must not be started.
+ * Context: between fork and exec; the calling thread only; system calls only.
+ */
+int nx_caps_apply(int keep_file_caps);
+
+/**
+ * nx_caps_raise_ambient() - let all permitted capabilities survive an exec
+ *
+ * For the program that builds the enclave: after clone(CLONE_NEWUSER) a thread
+ * holds all capabilities of the new namespace, and the exec of a helper by a uid
+ * other than 0 would lose them. Undone by nx_caps_apply().
+ *
+ * Return: 0, or a negative errno.
+ * Context: between fork and exec, before any capability is dropped; the calling
+ * thread only; system calls only.
+ */
+int nx_caps_raise_ambient(void);

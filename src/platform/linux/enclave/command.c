@@ -1,0 +1,180 @@
+/* SPDX-License-Identifier: MIT OR Apache-2.0 */
+#include "platform/linux/enclave/command.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <sched.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/cleanup.h"
+#include "platform/linux/enclave/caps.h"
+#include "platform/linux/enclave/landlock.h"
+#include "platform/linux/enclave/seccomp.h"
+#include "platform/linux/enclave/wire.h"
+
+/* How many places Landlock can be told of; more than any plan has. */
+#define RULES 160
+
+/* The child's stack: execve() of a found path needs PATH_MAX bytes of it. */
+#define STACK_SIZE (64 * 1024)
+
+/*
+ * Everything below runs in a child that shares the first process's memory, which
+ * sleeps meanwhile. So a failure is told by writing it down.
+ */
+static int fail(struct nx_command *command, uint32_t stage, int os_code)
+{
+	command->stage = stage;
+	command->os_code = os_code;
+	return 1;
+}
+
+/* A session of its own: kill(0) stays inside, and a terminal can be taken. */
+static int take_stdio(struct nx_command *command)
+{
+	int stdio[3] = { command->stdio[0], command->stdio[1], command->stdio[2] };
+
+	if (setsid() < 0)
+		return fail(command, NX_STAGE_PROCESS, errno);
+	if (command->terminal) {
+		int fd = open(command->terminal, O_RDWR | O_CLOEXEC);
+
+		if (fd < 0 || ioctl(fd, TIOCSCTTY, 0) < 0)
+			return fail(command, NX_STAGE_TERMINAL, errno);
+		for (int i = 0; i < 3; i++)
+			if (stdio[i] < 0)
+				stdio[i] = fd;
+	}
+	for (int i = 0; i < 3; i++) {
+		int fd = stdio[i];
+
+		if (fd < 0)
+			fd = open("/dev/null", (i == 0 ? O_RDONLY : O_WRONLY) | O_CLOEXEC);
+		if (fd < 0 || dup2(fd, i) < 0)
+			return fail(command, NX_STAGE_PROCESS, errno);
+	}
+	/* Nothing but the three. */
+	if (close_range(3, ~0u, 0) < 0)
+		return fail(command, NX_STAGE_PROCESS, errno);
+	return 0;
+}
+
+static int confine(struct nx_command *command)
+{
+	const struct nx_plan *plan = command->plan;
+	const uint32_t *writable = nx_plan_at(plan, plan->writable);
+	struct nx_landlock_rule rules[RULES];
+	size_t n_rules = 0;
+	int r;
+
+	/* One that is left out would only be refused; but then it was promised. */
+	for (; writable[n_rules]; n_rules++) {
+		if (n_rules == RULES)
+			return fail(command, NX_STAGE_LANDLOCK, E2BIG);
+		rules[n_rules] = (struct nx_landlock_rule){
+			.path = nx_plan_string(plan, writable[n_rules]),
+			.access = NX_LANDLOCK_WRITE,
+		};
+	}
+	r = nx_caps_apply(plan->flags & NX_PLAN_KEEP_CAPS ? 1 : 0);
+	if (r < 0)
+		return fail(command, NX_STAGE_CAPS, -r);
+	r = nx_landlock_apply(rules, n_rules,
+			      NX_LANDLOCK_SCOPE_SIGNAL | NX_LANDLOCK_SCOPE_ABSTRACT_UNIX |
+				      NX_LANDLOCK_LEAVE_TRUNCATE,
+			      &command->landlock_abi);
+	if (r < 0)
+		return fail(command, NX_STAGE_LANDLOCK, -r);
+	r = nx_seccomp_apply();
+	if (r < 0)
+		return fail(command, NX_STAGE_SECCOMP, -r);
+	return 0;
+}
+
+/* execve, and what a shell does with a script that has no "#!". */
+static int execute(struct nx_command *command, const char *path)
+{
+	(void)execve(path, command->argv, command->envp);
+	if (errno == ENOEXEC) {
+		command->argv[-1] = (char *)"/bin/sh";
+		command->argv[0] = (char *)path;
+		(void)execve("/bin/sh", command->argv - 1, command->envp);
+		return ENOEXEC;
+	}
+	return errno;
+}
+
+/* As execvp does it: what is there but cannot be executed is remembered. */
+static int search(struct nx_command *command)
+{
+	const char *name = command->argv[0];
+	const char *places = nx_plan_string(command->plan, command->plan->path);
+	char path[PATH_MAX];
+	int found = ENOENT;
+
+	if (*name == '\0')
+		return ENOENT;
+	if (strchr(name, '/'))
+		return execute(command, name);
+	if (strlen(name) > NAME_MAX)
+		return ENAMETOOLONG;
+	for (;;) {
+		size_t n = strcspn(places, ":");
+		int os_code = ENOENT;
+
+		if (n + 1 + strlen(name) < sizeof(path)) {
+			size_t used = 0;
+
+			if (n > 0) { /* an empty place is the current folder */
+				memcpy(path, places, n);
+				used = n;
+				path[used++] = '/';
+			}
+			memcpy(path + used, name, strlen(name) + 1);
+			os_code = execute(command, path);
+		}
+		if (os_code != ENOENT && os_code != ENOTDIR && found == ENOENT)
+			found = os_code;
+		if (os_code == ENOEXEC || os_code == E2BIG || places[n] == '\0')
+			return os_code == E2BIG ? os_code : found;
+		places += n + 1;
+	}
+}
+
+static int child(void *argument)
+{
+	struct nx_command *command = argument;
+	const struct nx_plan *plan = command->plan;
+
+	if (take_stdio(command) != 0)
+		return 1;
+	if (chdir(nx_plan_string(plan, plan->directory)) < 0 &&
+	    chdir(nx_plan_string(plan, plan->workspace)) < 0)
+		return fail(command, NX_STAGE_PROCESS, errno);
+	(void)umask(command->umask);
+	if (confine(command) != 0)
+		return 1;
+	(void)sigprocmask(SIG_SETMASK, &plan->signals, NULL);
+	command->stage = 0;
+	command->os_code = search(command);
+	return 1;
+}
+
+int nx_command_start(struct nx_command *command, pid_t *ret_pid)
+{
+	static char stack[STACK_SIZE] __attribute__((aligned(16)));
+	pid_t pid;
+
+	command->stage = NX_STAGE_PROCESS;
+	command->os_code = 0;
+	/* Returns when the child has executed something, or is gone. */
+	pid = clone(child, stack + sizeof(stack), CLONE_VM | CLONE_VFORK | SIGCHLD, command);
+	if (pid < 0)
+		return fail(command, NX_STAGE_PROCESS, errno);
+	*ret_pid = pid;
+	return command->os_code != 0;
+}

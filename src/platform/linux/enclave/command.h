@@ -1,0 +1,45 @@
+/* SPDX-License-Identifier: MIT OR Apache-2.0 */
+#pragma once
+
+/*
+ * Starting the command: the last confinement, which only the command gets, and
+ * execve.
+ */
+
+#include <sys/types.h>
+
+#include "platform/linux/enclave/plan.h"
+
+/**
+ * struct nx_command - the command, as the first process holds it
+ * @plan:      (borrowed)
+ * @argv:      room for one more pointer in front (a script without "#!")
+ * @envp:      NULL-terminated
+ * @stdio:     its three descriptors; -1: the terminal, or nothing
+ * @terminal:  path of its terminal, or NULL
+ * @umask:     of the caller
+ * @stage, @os_code: (out) where it failed, if it did: enum nx_wire_stage, or 0
+ *             for execve itself
+ * @landlock_abi: (out)
+ */
+struct nx_command {
+	const struct nx_plan *plan;
+	char **argv;
+	char **envp;
+	int stdio[3];
+	const char *terminal;
+	mode_t umask;
+	uint32_t stage;
+	int32_t os_code;
+	uint32_t landlock_abi;
+};
+
+/**
+ * nx_command_start() - start it, and wait until it is executed or has failed
+ * @command: (borrowed) gets @stage, @os_code
+ * @ret_pid: (out)
+ *
+ * Return: 0 when it runs; 1 when it does not, see @command.
+ * Context: the first process of a box.
+ */
+int nx_command_start(struct nx_command *command, pid_t *ret_pid);

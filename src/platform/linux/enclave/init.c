@@ -1,0 +1,399 @@
+/* SPDX-License-Identifier: MIT OR Apache-2.0 */
+#include "platform/linux/enclave/init.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <net/if.h>
+#include <poll.h>
+#include <sched.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/signalfd.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "platform/linux/enclave/command.h"
+#include "platform/linux/enclave/mounts.h"
+#include "platform/linux/enclave/wire.h"
+
+/*
+ * The caller kills at the deadline. If it sleeps (control-Z) or is starved, the
+ * first process does it, this much later.
+ */
+#define DEADLINE_SLACK_MS 100
+
+struct init {
+	const struct nx_init *start;
+	const struct nx_plan *plan;
+	struct nx_mounts mounts;
+	struct nx_command command;
+	int view_fd;
+	int terminal_fd;
+	char terminal[32];
+	pid_t pid; /* of the command */
+};
+
+static void send_wire(const struct init *init, const struct nx_wire *wire, const int *fds,
+		      size_t n_fds)
+{
+	union {
+		char bytes[CMSG_SPACE(sizeof(int) * NX_WIRE_FDS)];
+		struct cmsghdr align;
+	} control = { .bytes = { 0 } };
+	struct iovec iov = { .iov_base = (void *)wire, .iov_len = sizeof(*wire) };
+	struct msghdr message = { .msg_iov = &iov, .msg_iovlen = 1 };
+
+	if (n_fds > 0) {
+		struct cmsghdr *head;
+
+		message.msg_control = control.bytes;
+		message.msg_controllen = CMSG_SPACE(sizeof(int) * n_fds);
+		head = CMSG_FIRSTHDR(&message);
+		head->cmsg_level = SOL_SOCKET;
+		head->cmsg_type = SCM_RIGHTS;
+		head->cmsg_len = CMSG_LEN(sizeof(int) * n_fds);
+		memcpy(CMSG_DATA(head), fds, sizeof(int) * n_fds);
+	}
+	/* A caller that is gone is noticed by other means. */
+	(void)!sendmsg(init->start->wire_fd, &message, MSG_NOSIGNAL);
+}
+
+static _Noreturn void fail(const struct init *init, uint32_t stage, uint32_t detail, int os_code)
+{
+	struct nx_wire wire = {
+		.kind = NX_WIRE_FAILED, .stage = stage, .detail = detail, .value = os_code
+	};
+
+	send_wire(init, &wire, NULL, 0);
+	_exit(1);
+}
+
+/*
+ * Receives one message; blocks. Its descriptors go to @fds, which has room for
+ * NX_WIRE_FDS. A caller that died ends the box.
+ */
+static void receive_wire(const struct init *init, struct nx_wire *wire, int *fds, size_t *n_fds)
+{
+	union {
+		char bytes[CMSG_SPACE(sizeof(int) * NX_WIRE_FDS)];
+		struct cmsghdr align;
+	} control;
+	struct iovec iov = { .iov_base = wire, .iov_len = sizeof(*wire) };
+	struct msghdr message = {
+		.msg_iov = &iov,
+		.msg_iovlen = 1,
+		.msg_control = control.bytes,
+		.msg_controllen = sizeof(control.bytes),
+	};
+	struct cmsghdr *head;
+	ssize_t n;
+
+	do
+		n = recvmsg(init->start->wire_fd, &message, MSG_CMSG_CLOEXEC);
+	while (n < 0 && errno == EINTR);
+	if (n != (ssize_t)sizeof(*wire))
+		_exit(1);
+	*n_fds = 0;
+	head = CMSG_FIRSTHDR(&message);
+	if (head && head->cmsg_level == SOL_SOCKET && head->cmsg_type == SCM_RIGHTS) {
+		*n_fds = (head->cmsg_len - CMSG_LEN(0)) / sizeof(int);
+		memcpy(fds, CMSG_DATA(head), *n_fds * sizeof(int));
+	}
+}
+
+static bool write_file(const char *path, const char *text, size_t size)
+{
+	NX_AUTO_FD fd = open(path, O_WRONLY | O_CLOEXEC);
+
+	return fd >= 0 && write(fd, text, size) == (ssize_t)size;
+}
+
+/*
+ * An ordinary user may map itself, and nobody else; setgroups must be given up
+ * first. A root caller maps everyone, which only it can do: it says when.
+ */
+static void map_ids(const struct init *init)
+{
+	const struct nx_init *start = init->start;
+	char text[64];
+	int n;
+
+	if (!(start->flags & NX_INIT_MAP_SELF)) {
+		struct nx_wire wire;
+		int fds[NX_WIRE_FDS];
+		size_t n_fds;
+
+		receive_wire(init, &wire, fds, &n_fds);
+		if (wire.kind != NX_WIRE_MAPPED)
+			_exit(1);
+		return;
+	}
+	if (!write_file("/proc/self/setgroups", "deny", 4) && errno != ENOENT)
+		fail(init, NX_STAGE_IDS, 0, errno);
+	n = snprintf(text, sizeof(text), "%u %u 1\n", start->uid, start->uid);
+	if (!write_file("/proc/self/uid_map", text, (size_t)n))
+		fail(init, NX_STAGE_IDS, 0, errno);
+	n = snprintf(text, sizeof(text), "%u %u 1\n", start->gid, start->gid);
+	if (!write_file("/proc/self/gid_map", text, (size_t)n))
+		fail(init, NX_STAGE_IDS, 0, errno);
+}
+
+/* A network of its own, in which only the loopback is up. */
+static void make_net(const struct init *init)
+{
+	struct ifreq request = { .ifr_name = "lo", .ifr_flags = IFF_UP | IFF_RUNNING };
+	NX_AUTO_FD fd = -1;
+
+	if (!(init->start->flags & NX_INIT_NEW_NET))
+		return;
+	if (unshare(CLONE_NEWNET) < 0)
+		fail(init, NX_STAGE_NET, 0, errno);
+	fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+	if (fd < 0)
+		fd = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+	if (fd < 0 || ioctl(fd, SIOCSIFFLAGS, &request) < 0)
+		fail(init, NX_STAGE_NET, 1, errno);
+}
+
+/*
+ * PDEATHSIG fires when the thread that started the box exits, and is forgotten
+ * at any change of credentials: so it is set after the ids are mapped. A caller
+ * that died before is seen by its pidfd.
+ */
+static void follow_caller(const struct init *init)
+{
+	struct pollfd poll_fd = { .fd = init->start->caller_fd, .events = POLLIN };
+
+	if (prctl(PR_SET_PDEATHSIG, SIGKILL) < 0)
+		fail(init, NX_STAGE_PROCESS, 0, errno);
+	if (poll(&poll_fd, 1, 0) != 0)
+		_exit(1);
+}
+
+static void receive_launch(struct init *init)
+{
+	struct nx_wire wire;
+	struct stat st;
+	int fds[NX_WIRE_FDS];
+	size_t n_fds;
+	size_t next = 2; /* behind the plan and the session, whose lock we share */
+	void *memory;
+
+	receive_wire(init, &wire, fds, &n_fds);
+	if (wire.kind != NX_WIRE_LAUNCH || n_fds < 2 || fstat(fds[0], &st) < 0)
+		_exit(1);
+	memory = mmap(NULL, (size_t)st.st_size, PROT_READ | PROT_WRITE, MAP_PRIVATE, fds[0], 0);
+	(void)close(fds[0]);
+	if (memory == MAP_FAILED)
+		fail(init, NX_STAGE_PLAN, 0, errno);
+	init->plan = memory;
+	if (init->plan->magic != NX_PLAN_MAGIC ||
+	    init->plan->size_bytes != (uint64_t)st.st_size)
+		fail(init, NX_STAGE_PLAN, 0, EINVAL); /* a helper of another version */
+	init->view_fd = init->plan->flags & NX_PLAN_HAS_VIEW ? fds[next++] : -1;
+	for (uint32_t i = 0; i < 3; i++)
+		init->command.stdio[i] =
+			init->plan->flags & (NX_PLAN_HAS_STDIN << i) ? fds[next++] : -1;
+}
+
+/* Pointers from offsets, with @front free ones before them. */
+static char **make_pointers(const struct init *init, uint32_t offset, size_t front)
+{
+	const uint32_t *offsets = nx_plan_at(init->plan, offset);
+	char **pointers;
+	size_t n = 0;
+
+	while (offsets[n])
+		n++;
+	pointers = mmap(NULL, (front + n + 1) * sizeof(char *), PROT_READ | PROT_WRITE,
+			MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	if (pointers == MAP_FAILED)
+		fail(init, NX_STAGE_PLAN, 0, errno);
+	for (size_t i = 0; i < n; i++)
+		pointers[front + i] = (char *)nx_plan_at(init->plan, offsets[i]);
+	return pointers + front;
+}
+
+/* A terminal of the box's own: its master goes to the caller. */
+static void make_terminal(struct init *init)
+{
+	struct winsize size = { .ws_row = init->plan->rows, .ws_col = init->plan->columns };
+	unsigned int number;
+	int unlock = 0;
+
+	if (!(init->plan->flags & NX_PLAN_TERMINAL))
+		return;
+	init->terminal_fd = open("/dev/pts/ptmx", O_RDWR | O_NOCTTY | O_CLOEXEC);
+	if (init->terminal_fd < 0 || ioctl(init->terminal_fd, TIOCSPTLCK, &unlock) < 0 ||
+	    ioctl(init->terminal_fd, TIOCGPTN, &number) < 0)
+		fail(init, NX_STAGE_TERMINAL, 0, errno);
+	(void)ioctl(init->terminal_fd, TIOCSWINSZ, &size);
+	(void)snprintf(init->terminal, sizeof(init->terminal), "/dev/pts/%u", number);
+	init->command.terminal = init->terminal;
+}
+
+static void start_command(struct init *init)
+{
+	struct nx_wire wire = { .kind = NX_WIRE_STARTED };
+
+	if (nx_command_start(&init->command, &init->pid) == 0) {
+		wire.detail = init->command.landlock_abi;
+		send_wire(init, &wire, NULL, 0);
+		return;
+	}
+	if (init->command.stage)
+		fail(init, init->command.stage, 0, init->command.os_code);
+	wire.kind = NX_WIRE_NOT_STARTED;
+	wire.value = init->command.os_code;
+	send_wire(init, &wire, NULL, 0);
+	_exit(1);
+}
+
+static void send_ready(struct init *init)
+{
+	struct nx_wire wire = { .kind = NX_WIRE_READY, .micros = init->mounts.view_micros };
+	int fds[2];
+	size_t n_fds = 0;
+
+	if (init->terminal_fd >= 0) {
+		wire.stage |= NX_WIRE_HAS_TERMINAL;
+		fds[n_fds++] = init->terminal_fd;
+	}
+	if (init->mounts.scratch_fd >= 0) {
+		wire.stage |= NX_WIRE_HAS_SCRATCH;
+		fds[n_fds++] = init->mounts.scratch_fd;
+	}
+	send_wire(init, &wire, fds, n_fds);
+	/* The last descriptors of the master outside are the caller's. */
+	nx_close_p(&init->terminal_fd);
+}
+
+/* Reaps whatever has ended. The end of the command is the end of the box. */
+static void reap(const struct init *init)
+{
+	struct nx_wire wire = { .kind = NX_WIRE_EXITED };
+	int status;
+	pid_t pid;
+
+	while ((pid = waitpid(-1, &status, WNOHANG | WUNTRACED | __WALL)) > 0) {
+		if (pid != init->pid)
+			continue;
+		wire.value = status;
+		if (WIFSTOPPED(status)) {
+			wire.kind = NX_WIRE_STOPPED;
+			wire.value = WSTOPSIG(status);
+			send_wire(init, &wire, NULL, 0);
+			wire.kind = NX_WIRE_EXITED;
+			continue;
+		}
+		send_wire(init, &wire, NULL, 0);
+		_exit(0);
+	}
+}
+
+/* The caller's signals go to all of the command's group, as a terminal's would. */
+static void obey(const struct init *init)
+{
+	struct nx_wire wire;
+	ssize_t n = recv(init->start->wire_fd, &wire, sizeof(wire), MSG_DONTWAIT);
+
+	if (n == 0 || (n < 0 && errno != EAGAIN && errno != EINTR))
+		_exit(1); /* the caller is gone */
+	if (n != (ssize_t)sizeof(wire) || wire.kind != NX_WIRE_SIGNAL)
+		return;
+	if (kill(-init->pid, wire.value) < 0)
+		(void)kill(init->pid, wire.value);
+}
+
+static uint64_t now_ms(void)
+{
+	struct timespec t;
+
+	(void)clock_gettime(CLOCK_MONOTONIC, &t);
+	return (uint64_t)t.tv_sec * 1000 + (uint64_t)t.tv_nsec / 1000000;
+}
+
+static _Noreturn void watch(const struct init *init, int signal_fd)
+{
+	uint64_t deadline_ms = init->plan->deadline_ms ?
+				       now_ms() + init->plan->deadline_ms + DEADLINE_SLACK_MS :
+				       0;
+	struct pollfd fds[] = {
+		{ .fd = signal_fd, .events = POLLIN },
+		{ .fd = init->start->wire_fd, .events = POLLIN },
+		{ .fd = init->start->caller_fd, .events = POLLIN },
+	};
+
+	for (;;) {
+		struct signalfd_siginfo info;
+		int timeout = -1;
+
+		if (deadline_ms) {
+			uint64_t now = now_ms();
+
+			if (now >= deadline_ms)
+				_exit(1);
+			timeout = deadline_ms - now < INT_MAX ? (int)(deadline_ms - now) : INT_MAX;
+		}
+		if (poll(fds, NX_ARRAY_SIZE(fds), timeout) <= 0)
+			continue;
+		if (fds[2].revents)
+			_exit(1);
+		if (fds[0].revents) {
+			(void)!read(signal_fd, &info, sizeof(info));
+			reap(init);
+		}
+		if (fds[1].revents)
+			obey(init);
+	}
+}
+
+void nx_init_run(const struct nx_init *start)
+{
+	struct init init = {
+		.start = start, .view_fd = -1, .terminal_fd = -1, .mounts = { .scratch_fd = -1 }
+	};
+	sigset_t child_signal;
+	uint32_t op = 0;
+	int signal_fd;
+	int r;
+
+	init.command.umask = umask(0);
+	(void)setsid();
+	map_ids(&init);
+	follow_caller(&init);
+	(void)prctl(PR_SET_DUMPABLE, 0);
+	make_net(&init);
+	receive_launch(&init);
+	(void)sethostname("nex-box", 7);
+	init.command.plan = init.plan;
+	init.command.argv = make_pointers(&init, init.plan->argv, 1);
+	init.command.envp = make_pointers(&init, init.plan->envp, 0);
+	r = nx_mounts_apply(&init.mounts, init.plan, init.view_fd, &op);
+	if (r < 0)
+		fail(&init, NX_STAGE_MOUNTS, op, -r);
+	if (chdir("/") < 0)
+		fail(&init, NX_STAGE_PROCESS, 0, errno);
+	make_terminal(&init);
+	(void)sigemptyset(&child_signal);
+	(void)sigaddset(&child_signal, SIGCHLD);
+	signal_fd = signalfd(-1, &child_signal, SFD_CLOEXEC | SFD_NONBLOCK);
+	if (signal_fd < 0)
+		fail(&init, NX_STAGE_PROCESS, 0, errno);
+	send_ready(&init);
+	start_command(&init);
+	/* The command's ends of its pipes are the command's alone. */
+	for (int i = 0; i < 3; i++)
+		nx_close_p(&init.command.stdio[i]);
+	for (size_t i = 0; i < NX_PLAN_SLOTS; i++)
+		nx_close_p(&init.mounts.slots[i]);
+	nx_close_p(&init.mounts.scratch_fd);
+	watch(&init, signal_fd);
+}

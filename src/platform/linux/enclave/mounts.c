@@ -1,0 +1,282 @@
+/* SPDX-License-Identifier: MIT OR Apache-2.0 */
+#include "platform/linux/enclave/mounts.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/mount.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "platform/linux/view/overlay.h"
+
+/* mount(2)'s constants, whose header does not go together with sys/mount.h. */
+#ifndef MOUNT_ATTR_RDONLY
+#error "glibc 2.36 or later is needed"
+#endif
+
+#define HARMLESS (MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV)
+
+static uint64_t now_micros(void)
+{
+	struct timespec t;
+
+	(void)clock_gettime(CLOCK_MONOTONIC, &t);
+	return (uint64_t)t.tv_sec * 1000000 + (uint64_t)t.tv_nsec / 1000;
+}
+
+/* A detached filesystem of @type with up to two settings, or a negative errno. */
+static int make_fs(const char *type, const char *const settings[][2], uint32_t attributes)
+{
+	NX_AUTO_FD fs_fd = fsopen(type, FSOPEN_CLOEXEC);
+	int fd;
+
+	if (fs_fd < 0)
+		return -errno;
+	for (size_t i = 0; settings && settings[i][0]; i++)
+		if (fsconfig(fs_fd, settings[i][1] ? FSCONFIG_SET_STRING : FSCONFIG_SET_FLAG,
+			     settings[i][0], settings[i][1], 0) < 0)
+			return -errno;
+	if (fsconfig(fs_fd, FSCONFIG_CMD_CREATE, NULL, NULL, 0) < 0)
+		return -errno;
+	fd = fsmount(fs_fd, FSMOUNT_CLOEXEC, attributes);
+	return fd < 0 ? -errno : fd;
+}
+
+static int attach(int fd, const char *path)
+{
+	return move_mount(fd, "", AT_FDCWD, path, MOVE_MOUNT_F_EMPTY_PATH | MOVE_MOUNT_T_SYMLINKS) <
+			       0 ?
+		       -errno :
+		       0;
+}
+
+static int attach_fs(const char *path, const char *type, const char *const settings[][2],
+		     uint32_t attributes)
+{
+	NX_AUTO_FD fd = make_fs(type, settings, attributes);
+
+	return fd < 0 ? fd : attach(fd, path);
+}
+
+static int attach_tmpfs(const char *path, uint32_t mode, uint32_t attributes)
+{
+	char text[16];
+	const char *const settings[][2] = { { "mode", text }, { NULL, NULL } };
+
+	(void)snprintf(text, sizeof(text), "%o", mode);
+	return attach_fs(path, "tmpfs", settings, attributes);
+}
+
+static int set_attributes(int fd, const char *path, uint64_t attributes, bool recursive)
+{
+	struct mount_attr attr = { .attr_set = attributes };
+	unsigned int flags = (*path ? 0 : AT_EMPTY_PATH) | (recursive ? AT_RECURSIVE : 0);
+
+	return mount_setattr(fd, path, flags, &attr, sizeof(attr)) < 0 ? -errno : 0;
+}
+
+static int clone_mount(const char *path, bool recursive)
+{
+	int fd = open_tree(AT_FDCWD, path,
+			   OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC | (recursive ? AT_RECURSIVE : 0));
+
+	return fd < 0 ? -errno : fd;
+}
+
+/* mkdir -p. What exists, also on a read-only filesystem, is EEXIST. */
+static int make_way(const char *path)
+{
+	char part[PATH_MAX];
+	size_t n = strlen(path);
+
+	if (n >= sizeof(part))
+		return -ENAMETOOLONG;
+	memcpy(part, path, n + 1);
+	for (size_t i = 1; i <= n; i++) {
+		if (part[i] != '/' && part[i] != '\0')
+			continue;
+		part[i] = '\0';
+		if (mkdir(part, 0755) < 0 && errno != EEXIST)
+			return -errno;
+		if (i < n)
+			part[i] = '/';
+	}
+	return 0;
+}
+
+static int make_file(const char *path)
+{
+	NX_AUTO_FD fd = open(path, O_WRONLY | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0644);
+
+	return fd < 0 ? -errno : 0;
+}
+
+/*
+ * The thrown-away layers live in memory, like /tmp. The tmpfs is in the tree only
+ * while overlays are made on it: KERNEL < 6.15 takes no layer on a detached mount.
+ */
+static int begin_scratch(struct nx_mounts *mounts, const char *path)
+{
+	static const char *const settings[][2] = { { "mode", "0700" }, { NULL, NULL } };
+	NX_AUTO_FD fd = make_fs("tmpfs", settings, HARMLESS);
+	int r;
+
+	if (fd < 0)
+		return fd;
+	r = attach(fd, path);
+	if (r < 0)
+		return r;
+	mounts->scratch_fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	return mounts->scratch_fd < 0 ? -errno : 0;
+}
+
+/* @layers: "/place/name", a folder of the scratch; its upper looks like @lower. */
+static int scratch_cow(const char *lower, const char *layers)
+{
+	char upper[PATH_MAX];
+	char work[PATH_MAX];
+	struct stat st;
+
+	(void)snprintf(upper, sizeof(upper), "%s/u", layers);
+	(void)snprintf(work, sizeof(work), "%s/w", layers);
+	if (stat(lower, &st) < 0 || chdir(lower) < 0 || mkdir(layers, 0700) < 0 ||
+	    mkdir(upper, 0700) < 0 || mkdir(work, 0700) < 0 || chmod(upper, st.st_mode & 07777) < 0)
+		return -errno;
+	/* Only a root caller has other people's folders here. */
+	(void)!chown(upper, st.st_uid, st.st_gid);
+	return nx_overlay_mount(".", upper, work, false);
+}
+
+/* Covers a path with nothing. */
+static int mask(const char *path)
+{
+	NX_AUTO_FD fd = -1;
+	struct stat st;
+	int r;
+
+	if (stat(path, &st) < 0)
+		return -errno;
+	if (S_ISDIR(st.st_mode))
+		return attach_tmpfs(path, 0555, HARMLESS | MOUNT_ATTR_RDONLY | MOUNT_ATTR_NOEXEC);
+	fd = clone_mount("/dev/null", false);
+	if (fd < 0)
+		return fd;
+	r = set_attributes(fd, "", MOUNT_ATTR_RDONLY | MOUNT_ATTR_NOSUID | MOUNT_ATTR_NOEXEC, false);
+	return r < 0 ? r : attach(fd, path);
+}
+
+static int lock(const char *path)
+{
+	NX_AUTO_FD fd = clone_mount(path, true);
+	int r;
+
+	if (fd < 0)
+		return fd;
+	r = set_attributes(fd, "", MOUNT_ATTR_RDONLY, true);
+	return r < 0 ? r : attach(fd, path);
+}
+
+static int fill(int *slot, int fd)
+{
+	if (fd < 0)
+		return fd;
+	*slot = fd;
+	return 0;
+}
+
+static int mount_view(struct nx_mounts *mounts, const struct nx_plan *plan, const struct nx_op *op)
+{
+	uint64_t begin = now_micros();
+	int r;
+
+	if (chdir(nx_plan_string(plan, op->a)) < 0)
+		return -errno;
+	r = fill(&mounts->slots[op->slot], nx_overlay_mount(".", nx_plan_string(plan, op->b),
+							      nx_plan_string(plan, op->c), false));
+	mounts->view_micros = now_micros() - begin;
+	return r;
+}
+
+static int apply(struct nx_mounts *mounts, const struct nx_plan *plan, const struct nx_op *op,
+		 int view_fd)
+{
+	static const char *const devpts[][2] = {
+		{ "newinstance", NULL }, { "ptmxmode", "0666" }, { "mode", "0620" }, { NULL, NULL }
+	};
+	struct mount_attr private = { .propagation = MS_PRIVATE };
+	const char *a = nx_plan_string(plan, op->a);
+	const char *b = nx_plan_string(plan, op->b);
+	bool recursive = op->flags & NX_OP_RECURSIVE;
+	int *slot = &mounts->slots[op->slot];
+
+	switch ((enum nx_op_kind)op->kind) {
+	case NX_OP_PRIVATE:
+		return mount_setattr(AT_FDCWD, "/", AT_RECURSIVE, &private, sizeof(private)) < 0 ?
+			       -errno :
+			       0;
+	case NX_OP_CLONE:
+		return fill(slot, clone_mount(a, recursive));
+	case NX_OP_TAKE_VIEW:
+		return fill(slot, view_fd);
+	case NX_OP_OVERLAY:
+		return mount_view(mounts, plan, op);
+	case NX_OP_SCRATCH:
+		return begin_scratch(mounts, a);
+	case NX_OP_SCRATCH_COW:
+		return fill(slot, scratch_cow(a, b));
+	case NX_OP_SCRATCH_END:
+		return umount2(a, MNT_DETACH) < 0 ? -errno : 0;
+	case NX_OP_READ_ONLY:
+		return set_attributes(AT_FDCWD, "/", HARMLESS | MOUNT_ATTR_RDONLY, true);
+	case NX_OP_TMPFS:
+		return attach_tmpfs(a, op->n, HARMLESS);
+	case NX_OP_WAY:
+		return make_way(a);
+	case NX_OP_FILE:
+		return make_file(a);
+	case NX_OP_SYMLINK:
+		return symlink(b, a) < 0 ? -errno : 0;
+	case NX_OP_ATTACH:
+		return attach(*slot, a);
+	case NX_OP_ATTRIBUTES:
+		return set_attributes(*slot, "", op->n, recursive);
+	case NX_OP_PROC:
+		return attach_fs(a, "proc", NULL, HARMLESS | MOUNT_ATTR_NOEXEC);
+	case NX_OP_DEVPTS:
+		return attach_fs(a, "devpts", devpts, MOUNT_ATTR_NOSUID | MOUNT_ATTR_NOEXEC);
+	case NX_OP_LOCK:
+		return lock(a);
+	case NX_OP_MASK:
+		return mask(a);
+	}
+	return -EINVAL;
+}
+
+int nx_mounts_apply(struct nx_mounts *mounts, const struct nx_plan *plan, int view_fd,
+		    uint32_t *ret_op)
+{
+	const struct nx_op *ops = nx_plan_at(plan, plan->ops);
+
+	for (size_t i = 0; i < NX_PLAN_SLOTS; i++)
+		mounts->slots[i] = -1;
+	mounts->scratch_fd = -1;
+	for (uint32_t i = 0; i < plan->n_ops; i++) {
+		const struct nx_op *op = &ops[i];
+		int r;
+
+		*ret_op = i;
+		if (op->slot >= NX_PLAN_SLOTS)
+			return -EINVAL;
+		if (((op->flags & NX_OP_IF) && mounts->slots[op->slot] < 0) ||
+		    ((op->flags & NX_OP_UNLESS) && mounts->slots[op->slot] >= 0))
+			continue;
+		r = apply(mounts, plan, op, view_fd);
+		if (r < 0 && !(op->flags & NX_OP_OPTIONAL))
+			return r;
+	}
+	return 0;
+}

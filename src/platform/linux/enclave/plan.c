@@ -1,0 +1,668 @@
+/* SPDX-License-Identifier: MIT OR Apache-2.0 */
+#include "platform/linux/enclave/plan.h"
+
+#include <errno.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mount.h>
+#include <unistd.h>
+
+#include "base/path.h"
+#include "platform/linux/enclave/secrets.h"
+#include "platform/linux/enclave/table.h"
+#include "platform/linux/view/overlay.h"
+
+/* Private and empty in every box. "/dev" is made from "devices". */
+static const struct {
+	const char *path;
+	uint32_t mode;
+} private_places[] = {
+	{ "/tmp", 01777 },
+	{ "/var/tmp", 01777 },
+	{ "/run", 0755 },
+	{ "/dev", 0755 },
+};
+
+static const char *const devices[] = { "null", "zero", "full", "random", "urandom", "tty" };
+
+static const struct {
+	const char *path;
+	const char *target;
+} device_links[] = {
+	{ "/dev/fd", "/proc/self/fd" },
+	{ "/dev/stdin", "/proc/self/fd/0" },
+	{ "/dev/stdout", "/proc/self/fd/1" },
+	{ "/dev/stderr", "/proc/self/fd/2" },
+	{ "/dev/ptmx", "pts/ptmx" },
+};
+
+/*
+ * Parts of /proc that reach the whole machine. An ordinary user's permissions
+ * close them already; a root caller's do not (KERNEL-FACTS, Confinement 2).
+ */
+static const char *const locked[] = {
+	"/proc/sys", "/proc/sysrq-trigger", "/proc/irq", "/proc/bus", "/proc/fs",
+	"/proc/acpi", "/proc/scsi", "/proc/mtrr",
+};
+static const char *const masked[] = {
+	"/proc/kcore", "/proc/kmsg", "/proc/keys", "/proc/key-users", "/proc/timer_list",
+	"/proc/latency_stats", "/proc/sched_debug", "/sys/firmware", "/sys/kernel/debug",
+	"/sys/kernel/tracing",
+};
+
+/* Where tools insist on writing, when the home directory cannot be a layer. */
+static const char *const caches[] = { ".cache", ".npm", ".cargo/registry" };
+
+/* One mount that is put in place when the private places are there. */
+struct place {
+	const char *path;
+	uint32_t slot;
+	uint32_t flags; /* of the op */
+	bool is_file;
+};
+
+struct builder {
+	const struct nx_launch *launch;
+	struct nx_buf *out;
+	struct nx_arena arena;
+	struct nx_op *ops;
+	size_t n_ops;
+	size_t capacity;
+	struct place *places;
+	size_t n_places;
+	size_t places_capacity;
+	uint32_t n_slots;
+	uint32_t writable[64];
+	size_t n_writable;
+	struct nx_plan_cow *cow;
+	bool failed; /* memory, or slots, ran out */
+};
+
+static void builder_fini(struct builder *b)
+{
+	nx_arena_fini(&b->arena);
+	free(b->ops);
+	free(b->places);
+}
+
+static uint32_t put(struct builder *b, const void *data, size_t size)
+{
+	static const char zeroes[8] = { 0 };
+	uint32_t offset;
+
+	/* Everything is aligned, so that arrays can be read where they lie. */
+	nx_buf_append(b->out, zeroes, -b->out->size & 7);
+	offset = (uint32_t)b->out->size;
+	nx_buf_append(b->out, data, size);
+	return offset;
+}
+
+static uint32_t put_string(struct builder *b, const char *s)
+{
+	uint32_t offset = (uint32_t)b->out->size;
+
+	nx_buf_append(b->out, s, strlen(s) + 1);
+	return offset;
+}
+
+static uint32_t put_strings(struct builder *b, const char *const *strings)
+{
+	NX_AUTO_FREE uint32_t *offsets = NULL;
+	size_t n = 0;
+
+	while (strings && strings[n])
+		n++;
+	offsets = calloc(n + 1, sizeof(*offsets));
+	if (!offsets) {
+		b->failed = true;
+		return 0;
+	}
+	for (size_t i = 0; i < n; i++)
+		offsets[i] = put_string(b, strings[i]);
+	return put(b, offsets, (n + 1) * sizeof(*offsets));
+}
+
+static uint32_t new_slot(struct builder *b)
+{
+	if (b->n_slots + 1 >= NX_PLAN_SLOTS) {
+		b->failed = true;
+		return 0;
+	}
+	return ++b->n_slots; /* slot 0 stays empty */
+}
+
+static void add_op(struct builder *b, struct nx_op op)
+{
+	if (!nx_grow(&b->ops, &b->capacity, b->n_ops, sizeof(*b->ops))) {
+		b->failed = true;
+		return;
+	}
+	b->ops[b->n_ops++] = op;
+}
+
+static void add(struct builder *b, enum nx_op_kind kind, uint32_t flags, uint32_t slot,
+		const char *a)
+{
+	add_op(b, (struct nx_op){ .kind = (uint16_t)kind,
+				  .flags = (uint16_t)flags,
+				  .slot = slot,
+				  .a = a ? put_string(b, a) : 0 });
+}
+
+static void add_place(struct builder *b, const char *path, uint32_t slot, uint32_t flags,
+		      bool is_file)
+{
+	if (!nx_grow(&b->places, &b->places_capacity, b->n_places, sizeof(*b->places))) {
+		b->failed = true;
+		return;
+	}
+	b->places[b->n_places++] = (struct place){ path, slot, flags, is_file };
+}
+
+static void add_writable(struct builder *b, const char *path)
+{
+	if (b->n_writable + 1 >= NX_ARRAY_SIZE(b->writable))
+		b->failed = true;
+	else
+		b->writable[b->n_writable++] = put_string(b, path);
+}
+
+static const char *format(struct builder *b, const char *before, const char *after)
+{
+	size_t n = strlen(before);
+	char *s = nx_arena_alloc(&b->arena, n + strlen(after) + 1);
+
+	if (!s) {
+		b->failed = true;
+		return "";
+	}
+	memcpy(s, before, n);
+	memcpy(s + n, after, strlen(after) + 1);
+	return s;
+}
+
+static bool is_private_place(const char *path)
+{
+	for (size_t i = 0; i < NX_ARRAY_SIZE(private_places); i++)
+		if (nx_path_is_below(path, private_places[i].path))
+			return true;
+	return false;
+}
+
+static bool is_dir(const char *path)
+{
+	struct stat st;
+
+	return lstat(path, &st) == 0 && S_ISDIR(st.st_mode);
+}
+
+/* Copies of mounts that are needed after everything has become read-only. */
+static void clone_devices(struct builder *b, uint32_t *slots)
+{
+	for (size_t i = 0; i < NX_ARRAY_SIZE(devices); i++) {
+		slots[i] = new_slot(b);
+		add(b, NX_OP_CLONE, 0, slots[i], format(b, "/dev/", devices[i]));
+	}
+}
+
+static void clone_place(struct builder *b, const char *path, uint64_t attributes, bool is_file,
+			uint32_t flags)
+{
+	uint32_t slot = new_slot(b);
+
+	add(b, NX_OP_CLONE, NX_OP_RECURSIVE | flags, slot, path);
+	add_op(b, (struct nx_op){ .kind = NX_OP_ATTRIBUTES,
+				  .flags = NX_OP_RECURSIVE | NX_OP_IF,
+				  .slot = slot,
+				  .n = (uint32_t)attributes });
+	add_place(b, path, slot, NX_OP_IF, is_file);
+}
+
+#define HARMLESS (MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV)
+
+static void clone_grants(struct builder *b)
+{
+	for (size_t i = 0; i < b->launch->n_grants; i++) {
+		const struct nexbox_grant *grant = &b->launch->grants[i];
+		struct stat st;
+		bool is_file = stat(grant->path, &st) == 0 && !S_ISDIR(st.st_mode);
+
+		if (grant->kind == NEXBOX_GRANT_WRITE) {
+			clone_place(b, grant->path, HARMLESS, is_file, 0);
+			add_writable(b, grant->path);
+		} else if (grant->kind == NEXBOX_GRANT_READ && is_private_place(grant->path)) {
+			/* Elsewhere the host's own tree shows it, read-only. */
+			clone_place(b, grant->path, HARMLESS | MOUNT_ATTR_RDONLY, is_file, 0);
+		}
+	}
+}
+
+/* The resolver's file is often a link into /run, which is private. */
+static void clone_resolver(struct builder *b, bool net_host)
+{
+	char path[PATH_MAX];
+
+	if (!net_host || !realpath("/etc/resolv.conf", path) || !is_private_place(path))
+		return;
+	clone_place(b, format(b, path, ""), HARMLESS | MOUNT_ATTR_RDONLY, true, NX_OP_OPTIONAL);
+}
+
+/*
+ * Mounts inside the workspace stay visible, read-only. They are covered by the
+ * view, so a copy is taken before and put back over it.
+ */
+static void clone_nested(struct builder *b, const struct nx_table *table)
+{
+	const char *last = NULL;
+
+	for (size_t i = 0; i < table->n_mounts; i++) {
+		const char *path = table->mounts[i].path;
+		struct stat st;
+
+		if (!nx_path_is_below(path, b->launch->view->workspace) ||
+		    strcmp(path, b->launch->view->workspace) == 0)
+			continue;
+		if (last && nx_path_is_below(path, last))
+			continue; /* came along with the one above it */
+		last = path;
+		clone_place(b, path, HARMLESS | MOUNT_ATTR_RDONLY,
+			    lstat(path, &st) == 0 && !S_ISDIR(st.st_mode), 0);
+	}
+}
+
+static void make_view(struct builder *b)
+{
+	const struct nx_view *view = b->launch->view;
+	uint32_t slot = new_slot(b);
+
+	if (view->mount_fd >= 0) {
+		add(b, NX_OP_TAKE_VIEW, 0, slot, NULL);
+	} else {
+		/* Relative to the workspace, where no name can hold a ':' or a ','. */
+		const char *session = view->session + strlen(view->workspace) + 1;
+
+		add_op(b, (struct nx_op){
+				  .kind = NX_OP_OVERLAY,
+				  .slot = slot,
+				  .a = put_string(b, view->workspace),
+				  .b = put_string(b, format(b, session, "/" NX_OVERLAY_UPPER)),
+				  .c = put_string(b, format(b, session, "/" NX_OVERLAY_WORK)) });
+	}
+	add_place(b, view->workspace, slot, 0, false);
+	add_writable(b, view->workspace);
+}
+
+/* An overlay over @path whose upper is thrown away; returns its slot. */
+static uint32_t add_cow(struct builder *b, const char *scratch, const char *path, uint32_t flags)
+{
+	struct nx_plan_cow *cow = b->cow;
+	uint32_t slot = new_slot(b);
+	char name[32];
+
+	(void)snprintf(name, sizeof(name), "/%zu", cow->n_places);
+	add_op(b, (struct nx_op){ .kind = NX_OP_SCRATCH_COW,
+				  .flags = (uint16_t)flags,
+				  .slot = slot,
+				  .a = put_string(b, path),
+				  .b = put_string(b, format(b, scratch, name)) });
+	add_place(b, path, slot, NX_OP_IF, false);
+	if (!nx_grow(&cow->places, &cow->capacity, cow->n_places, sizeof(*cow->places))) {
+		b->failed = true;
+		return slot;
+	}
+	(void)snprintf(name, sizeof(name), "%zu/u", cow->n_places);
+	cow->places[cow->n_places] = (struct nx_cow_place){
+		.path = nx_arena_strdup(&cow->arena, path),
+		.upper = nx_arena_strdup(&cow->arena, name),
+	};
+	if (!cow->places[cow->n_places].path || !cow->places[cow->n_places].upper)
+		b->failed = true;
+	cow->n_places++;
+	return slot;
+}
+
+/* A private place that is on nobody's way while the layers are made in it. */
+static const char *choose_scratch(const struct nx_launch *launch)
+{
+	for (size_t i = 0; i < NX_ARRAY_SIZE(private_places); i++) {
+		const char *path = private_places[i].path;
+		bool taken = !is_dir(path) ||
+			     (launch->home && nx_path_is_below(launch->home, path)) ||
+			     nx_path_is_below(launch->view->workspace, path);
+
+		for (size_t k = 0; k < launch->n_grants; k++)
+			taken = taken || nx_path_is_below(launch->grants[k].path, path);
+		if (!taken)
+			return path;
+	}
+	return NULL;
+}
+
+static uint32_t make_cows(struct builder *b)
+{
+	const struct nx_launch *launch = b->launch;
+	const char *scratch = choose_scratch(launch);
+	uint32_t home_slot = 0;
+	bool any = launch->home != NULL;
+
+	for (size_t i = 0; i < launch->n_grants; i++)
+		any = any || launch->grants[i].kind == NEXBOX_GRANT_COW;
+	if (!any)
+		return 0;
+	if (!scratch) {
+		/* Somebody owns every place: then the home is read-only, and --cow fails. */
+		scratch = "/dev";
+	}
+	add(b, NX_OP_SCRATCH, 0, 0, scratch);
+	if (launch->home) {
+		home_slot = add_cow(b, scratch, launch->home, NX_OP_OPTIONAL);
+		add_writable(b, launch->home);
+	}
+	for (size_t i = 0; i < launch->n_grants; i++) {
+		if (launch->grants[i].kind != NEXBOX_GRANT_COW)
+			continue;
+		(void)add_cow(b, scratch, launch->grants[i].path, 0);
+		add_writable(b, launch->grants[i].path);
+	}
+	add(b, NX_OP_SCRATCH_END, 0, 0, scratch);
+	return home_slot;
+}
+
+static void make_private_places(struct builder *b, const uint32_t *device_slots)
+{
+	for (size_t i = 0; i < NX_ARRAY_SIZE(private_places); i++) {
+		const char *path = private_places[i].path;
+
+		if (!is_dir(path))
+			continue;
+		add_op(b, (struct nx_op){ .kind = NX_OP_TMPFS,
+					  .a = put_string(b, path),
+					  .n = private_places[i].mode });
+		add_writable(b, path);
+	}
+	for (size_t i = 0; i < NX_ARRAY_SIZE(devices); i++) {
+		const char *path = format(b, "/dev/", devices[i]);
+
+		add(b, NX_OP_FILE, 0, 0, path);
+		add(b, NX_OP_ATTACH, 0, device_slots[i], path);
+	}
+	for (size_t i = 0; i < NX_ARRAY_SIZE(device_links); i++)
+		add_op(b, (struct nx_op){ .kind = NX_OP_SYMLINK,
+					  .a = put_string(b, device_links[i].path),
+					  .b = put_string(b, device_links[i].target) });
+	add(b, NX_OP_WAY, 0, 0, "/dev/pts");
+	add(b, NX_OP_DEVPTS, 0, 0, "/dev/pts");
+	add(b, NX_OP_WAY, 0, 0, "/dev/shm");
+	add_op(b, (struct nx_op){
+			  .kind = NX_OP_TMPFS, .a = put_string(b, "/dev/shm"), .n = 01777 });
+}
+
+static int by_length(const void *a, const void *b)
+{
+	size_t la = strlen(((const struct place *)a)->path);
+	size_t lb = strlen(((const struct place *)b)->path);
+
+	return la < lb ? -1 : la > lb;
+}
+
+/* What contains another place is shorter, and comes first. */
+static void attach_places(struct builder *b)
+{
+	if (b->n_places > 0)
+		qsort(b->places, b->n_places, sizeof(*b->places), by_length);
+	for (size_t i = 0; i < b->n_places; i++) {
+		const struct place *place = &b->places[i];
+
+		if (is_private_place(place->path)) {
+			if (place->is_file) {
+				const char *slash = strrchr(place->path, '/');
+				char *parent = nx_arena_strndup(&b->arena, place->path,
+								(size_t)(slash - place->path));
+
+				add(b, NX_OP_WAY, place->flags, place->slot, parent ? parent : "/");
+				add(b, NX_OP_FILE, place->flags, place->slot, place->path);
+			} else {
+				add(b, NX_OP_WAY, place->flags, place->slot, place->path);
+			}
+		}
+		add(b, NX_OP_ATTACH, place->flags, place->slot, place->path);
+	}
+}
+
+static void protect_proc(struct builder *b)
+{
+	add(b, NX_OP_PROC, 0, 0, "/proc");
+	add_writable(b, "/proc");
+	for (size_t i = 0; i < NX_ARRAY_SIZE(locked); i++)
+		if (i == 0 || geteuid() == 0)
+			add(b, NX_OP_LOCK, NX_OP_OPTIONAL, 0, locked[i]);
+	for (size_t i = 0; geteuid() == 0 && i < NX_ARRAY_SIZE(masked); i++)
+		if (access(masked[i], F_OK) == 0)
+			add(b, NX_OP_MASK, NX_OP_OPTIONAL, 0, masked[i]);
+}
+
+/* Whether a grant of the user's asks for @path to be seen. */
+static bool is_given_back(const struct nx_launch *launch, const char *path)
+{
+	for (size_t i = 0; i < launch->n_grants; i++)
+		if (launch->grants[i].kind != NEXBOX_GRANT_HIDE &&
+		    (nx_path_is_below(path, launch->grants[i].path) ||
+		     nx_path_is_below(launch->grants[i].path, path)))
+			return true;
+	return false;
+}
+
+static void mask_secrets(struct builder *b, const char *home)
+{
+	if (!home)
+		return;
+	for (size_t i = 0; nx_secrets[i]; i++) {
+		char path[PATH_MAX];
+
+		if ((size_t)snprintf(path, sizeof(path), "%s/%s", home, nx_secrets[i]) >=
+		    sizeof(path))
+			continue;
+		if (access(path, F_OK) == 0 && !is_given_back(b->launch, path))
+			add(b, NX_OP_MASK, 0, 0, path);
+	}
+}
+
+/*
+ * A socket on a path answers through a read-only mount, but not through an
+ * overlay (KERNEL-FACTS, Confinement 3).
+ */
+static void mask_sockets(struct builder *b, const struct nx_table *table)
+{
+	const struct nx_launch *launch = b->launch;
+
+	for (size_t i = 0; i < table->n_sockets; i++) {
+		char path[PATH_MAX];
+		struct stat st;
+
+		if (is_private_place(table->sockets[i]) ||
+		    !realpath(table->sockets[i], path) || is_private_place(path) ||
+		    nx_path_is_below(path, launch->view->workspace) || lstat(path, &st) < 0 ||
+		    !S_ISSOCK(st.st_mode))
+			continue;
+		if (!is_given_back(launch, path))
+			add(b, NX_OP_MASK, NX_OP_OPTIONAL, 0, path);
+	}
+	for (size_t i = 0; i < table->n_mounts; i++) {
+		const char *path = table->mounts[i].path;
+		struct stat st;
+
+		if (!is_private_place(path) && lstat(path, &st) == 0 && S_ISSOCK(st.st_mode))
+			add(b, NX_OP_MASK, 0, 0, path);
+	}
+}
+
+static void build_tree(struct builder *b, const struct nx_table *table, bool net_host)
+{
+	const struct nx_launch *launch = b->launch;
+	uint32_t device_slots[NX_ARRAY_SIZE(devices)];
+	uint32_t home_slot;
+
+	add(b, NX_OP_PRIVATE, 0, 0, NULL);
+	clone_devices(b, device_slots);
+	clone_grants(b);
+	clone_resolver(b, net_host);
+	clone_nested(b, table);
+	make_view(b);
+	home_slot = make_cows(b);
+	add(b, NX_OP_READ_ONLY, 0, 0, NULL);
+	make_private_places(b, device_slots);
+	attach_places(b);
+	for (size_t i = 0; launch->home && i < NX_ARRAY_SIZE(caches); i++) {
+		const char *path = format(b, format(b, launch->home, "/"), caches[i]);
+
+		add_op(b, (struct nx_op){ .kind = NX_OP_TMPFS,
+					  .flags = NX_OP_OPTIONAL | NX_OP_UNLESS,
+					  .slot = home_slot,
+					  .a = put_string(b, path),
+					  .n = 0700 });
+	}
+	protect_proc(b);
+	mask_secrets(b, launch->secrets_home);
+	mask_sockets(b, table);
+	for (size_t i = 0; i < launch->n_grants; i++)
+		if (launch->grants[i].kind == NEXBOX_GRANT_HIDE)
+			add(b, NX_OP_MASK, NX_OP_OPTIONAL, 0, launch->grants[i].path);
+}
+
+static const char *path_of(const char *const *envp)
+{
+	for (size_t i = 0; envp[i]; i++)
+		if (strncmp(envp[i], "PATH=", 5) == 0)
+			return envp[i] + 5;
+	return "/usr/local/bin:/usr/bin:/bin";
+}
+
+static uint32_t flags_of(const struct nx_launch *launch)
+{
+	uint32_t flags = 0;
+
+	if (launch->flags & NX_LAUNCH_TERMINAL)
+		flags |= NX_PLAN_TERMINAL;
+	if (geteuid() == 0)
+		flags |= NX_PLAN_KEEP_CAPS;
+	if (launch->view->mount_fd >= 0)
+		flags |= NX_PLAN_HAS_VIEW;
+	if (launch->stdin_fd >= 0)
+		flags |= NX_PLAN_HAS_STDIN;
+	if (launch->stdout_fd >= 0)
+		flags |= NX_PLAN_HAS_STDOUT;
+	if (launch->stderr_fd >= 0)
+		flags |= NX_PLAN_HAS_STDERR;
+	return flags;
+}
+
+/* An overlay without privilege cannot have somebody else's mount in its lower. */
+static int refuse_nested(const struct nx_launch *launch, const struct nx_table *table,
+			 struct nexbox_error *err)
+{
+	if (launch->view->mount_fd >= 0)
+		return 0;
+	for (size_t i = 0; i < table->n_mounts; i++) {
+		const char *path = table->mounts[i].path;
+
+		if (nx_path_is_below(path, launch->view->workspace) &&
+		    strcmp(path, launch->view->workspace) != 0)
+			return nx_fail(err, NEXBOX_E_UNSUPPORTED, 0, "overlay",
+				       "'%s' is a mount inside the workspace, which an overlay cannot "
+				       "hold without privilege: unmount it, or run as root",
+				       nx_quote(path));
+	}
+	return 0;
+}
+
+int nx_plan_build(const struct nx_launch *launch, const sigset_t *signals, bool net_host,
+		  struct nx_plan_cow *cow, struct nx_buf *out, struct nexbox_error *err)
+{
+	NX_CLEANUP(builder_fini) struct builder b = { .launch = launch, .out = out, .cow = cow };
+	NX_CLEANUP(nx_table_fini) struct nx_table table = { 0 };
+	struct nx_plan plan = {
+		.magic = NX_PLAN_MAGIC,
+		.flags = flags_of(launch),
+		.rows = launch->rows,
+		.columns = launch->columns,
+		.deadline_ms = launch->deadline_ms,
+		.signals = *signals,
+	};
+	int r = nx_table_read(&table, err);
+
+	if (r < 0)
+		return r;
+	r = refuse_nested(launch, &table, err);
+	if (r < 0)
+		return r;
+	nx_buf_append(out, &plan, sizeof(plan));
+	plan.argv = put_strings(&b, launch->argv);
+	plan.envp = put_strings(&b, launch->envp);
+	plan.path = put_string(&b, path_of(launch->envp));
+	plan.directory = put_string(&b, launch->directory);
+	plan.workspace = put_string(&b, launch->view->workspace);
+	build_tree(&b, &table, net_host);
+	b.writable[b.n_writable] = 0;
+	plan.writable = put(&b, b.writable, (b.n_writable + 1) * sizeof(b.writable[0]));
+	plan.ops = put(&b, b.ops, b.n_ops * sizeof(*b.ops));
+	plan.n_ops = (uint32_t)b.n_ops;
+	plan.size_bytes = (uint32_t)out->size;
+	if (b.n_slots + 1 >= NX_PLAN_SLOTS)
+		return nx_fail(err, NEXBOX_E_INVALID, 0, "plan",
+			       "too many grants and mounts for one box: name fewer folders");
+	if (b.failed || out->failed || out->size > INT32_MAX)
+		return nx_nomem(err, "plan");
+	memcpy(out->data, &plan, sizeof(plan));
+	return 0;
+}
+
+/* What each step is, in words; %s is its first path. */
+static const char *const words[] = {
+	[NX_OP_PRIVATE] = "cannot make the mounts private",
+	[NX_OP_CLONE] = "cannot take '%s' into the box",
+	[NX_OP_TAKE_VIEW] = "cannot take the view into the box",
+	[NX_OP_OVERLAY] = "no overlay can be mounted over '%s'",
+	[NX_OP_SCRATCH] = "cannot mount a tmpfs at '%s'",
+	[NX_OP_SCRATCH_COW] = "no overlay can be mounted over '%s'",
+	[NX_OP_SCRATCH_END] = "cannot unmount '%s'",
+	[NX_OP_READ_ONLY] = "cannot make the host read-only",
+	[NX_OP_TMPFS] = "cannot mount a tmpfs at '%s'",
+	[NX_OP_WAY] = "cannot make the folder '%s' in the box",
+	[NX_OP_FILE] = "cannot make the file '%s' in the box",
+	[NX_OP_SYMLINK] = "cannot make the link '%s' in the box",
+	[NX_OP_ATTACH] = "cannot mount at '%s'",
+	[NX_OP_ATTRIBUTES] = "cannot make a mount harmless",
+	[NX_OP_PROC] = "cannot mount a fresh '%s': something below the outer one is masked (a "
+		       "container?)",
+	[NX_OP_DEVPTS] = "cannot mount terminals at '%s'",
+	[NX_OP_LOCK] = "cannot make '%s' read-only",
+	[NX_OP_MASK] = "cannot hide '%s'",
+};
+
+int nx_plan_describe(const struct nx_plan *plan, uint32_t op, int os_code,
+		     struct nexbox_error *err)
+{
+	const struct nx_op *ops = nx_plan_at(plan, plan->ops);
+	enum nexbox_errc code = NEXBOX_E_SYSTEM;
+	struct nx_quoted quoted;
+	char message[200];
+
+	if (op >= plan->n_ops || ops[op].kind >= NX_ARRAY_SIZE(words))
+		return nx_fail(err, NEXBOX_E_SYSTEM, os_code, "mounts", "step %u failed", op);
+	(void)nx_quote_to(&quoted, ops[op].a ? nx_plan_string(plan, ops[op].a) : "");
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Wformat-nonliteral"
+	(void)snprintf(message, sizeof(message), words[ops[op].kind], quoted.text);
+#pragma GCC diagnostic pop
+	if (os_code == EPERM || os_code == EACCES || os_code == EINVAL || os_code == ENODEV ||
+	    os_code == ENOSYS || os_code == EOPNOTSUPP)
+		code = NEXBOX_E_UNSUPPORTED;
+	if (op == 0 && code == NEXBOX_E_UNSUPPORTED)
+		return nx_fail(err, code, os_code, "mounts",
+			       "%s: this host restricts user namespaces (AppArmor? see "
+			       "kernel.apparmor_restrict_unprivileged_userns)",
+			       message);
+	return nx_fail(err, code, os_code, "mounts", "%s", message);
+}

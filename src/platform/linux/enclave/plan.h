@@ -1,0 +1,153 @@
+/* SPDX-License-Identifier: MIT OR Apache-2.0 */
+#pragma once
+
+/*
+ * The plan of an enclave: everything that its first process is going to do, as
+ * one flat piece of memory. The caller computes it, with words and memory at
+ * hand; the first process walks it with system calls only. It travels as a
+ * sealed memfd, so the two may be different programs.
+ *
+ * References are offsets from the start of the plan, 0 is "none"; so the plan
+ * can be mapped anywhere.
+ */
+
+#include <signal.h>
+
+#include "platform/platform.h"
+
+#define NX_PLAN_MAGIC 0x6e785031u /* "nxP1" */
+
+/* Mounts that are held between two steps. */
+#define NX_PLAN_SLOTS 96
+
+/**
+ * enum nx_op_kind - one step of building the box's file tree
+ *
+ * Steps before NX_OP_READ_ONLY see the host's tree, writable; those after it
+ * build the box's own places over it. An overlay must be made while the mount
+ * of its upper is still writable (KERNEL-FACTS, Overlay 2).
+ */
+enum nx_op_kind {
+	NX_OP_PRIVATE = 1, /* no mount event crosses the border any more */
+	NX_OP_CLONE,       /* slot := a copy of the mount at @a; NX_OP_RECURSIVE */
+	NX_OP_TAKE_VIEW,   /* slot := the view that the caller has mounted */
+	NX_OP_OVERLAY,     /* slot := overlay; lower @a (the way to it), upper @b, work @c */
+	NX_OP_SCRATCH,     /* a tmpfs at @a, in use until NX_OP_SCRATCH_END */
+	NX_OP_SCRATCH_COW, /* slot := overlay; lower @a, layers in the scratch folder @b */
+	NX_OP_SCRATCH_END, /* the tmpfs leaves the tree @a; it lives on in its overlays */
+	NX_OP_READ_ONLY,   /* everything that is mounted now: read-only, no devices, no set-ID */
+	NX_OP_TMPFS,       /* a tmpfs at @a with mode @n */
+	NX_OP_WAY,         /* make the folders of @a, in a private place */
+	NX_OP_FILE,        /* make the empty file @a, in a private place */
+	NX_OP_SYMLINK,     /* make the symlink @a to @b */
+	NX_OP_ATTACH,      /* mount the slot at @a */
+	NX_OP_ATTRIBUTES,  /* set attributes @n on the slot's mount; NX_OP_RECURSIVE */
+	NX_OP_PROC,        /* a fresh /proc at @a */
+	NX_OP_DEVPTS,      /* terminals of the box's own at @a */
+	NX_OP_LOCK,        /* bind @a over itself, read-only */
+	NX_OP_MASK,        /* cover @a with nothing: a folder by an empty one, else by /dev/null */
+};
+
+/** enum nx_op_flags - bits of nx_op.flags */
+enum nx_op_flags {
+	NX_OP_RECURSIVE = 1u << 0,
+	NX_OP_OPTIONAL = 1u << 1, /* what is missing, or cannot be done here, is left out */
+	NX_OP_UNLESS = 1u << 2,   /* only if the slot is empty */
+	NX_OP_IF = 1u << 3,       /* only if the slot is filled */
+};
+
+/** struct nx_op - one step */
+struct nx_op {
+	uint16_t kind;
+	uint16_t flags;
+	uint32_t slot;
+	uint32_t a;
+	uint32_t b;
+	uint32_t c;
+	uint32_t n;
+};
+
+/** enum nx_plan_flags - bits of nx_plan.flags */
+enum nx_plan_flags {
+	NX_PLAN_TERMINAL = 1u << 0,
+	NX_PLAN_KEEP_CAPS = 1u << 1, /* a root caller's file capabilities */
+	NX_PLAN_HAS_VIEW = 1u << 2,  /* the view's mount comes with the plan */
+	NX_PLAN_HAS_STDIN = 1u << 3,
+	NX_PLAN_HAS_STDOUT = 1u << 4,
+	NX_PLAN_HAS_STDERR = 1u << 5,
+};
+
+/** struct nx_plan - the head of the plan */
+struct nx_plan {
+	uint32_t magic;
+	uint32_t flags;
+	uint32_t size_bytes; /* of the whole plan */
+	uint32_t n_ops;
+	uint32_t ops;        /* struct nx_op[n_ops] */
+	uint32_t argv;       /* uint32_t[], ends with 0 */
+	uint32_t envp;       /* likewise */
+	uint32_t path;       /* the command's PATH */
+	uint32_t directory;
+	uint32_t workspace;
+	uint32_t writable;   /* uint32_t[], ends with 0: where Landlock lets writes pass */
+	uint16_t rows;
+	uint16_t columns;
+	uint64_t deadline_ms;
+	sigset_t signals;    /* blocked in the caller's thread, and so in the command */
+};
+
+/* What an offset means. */
+static inline const char *nx_plan_string(const struct nx_plan *plan, uint32_t offset)
+{
+	return (const char *)plan + offset;
+}
+
+static inline const void *nx_plan_at(const struct nx_plan *plan, uint32_t offset)
+{
+	return (const char *)plan + offset;
+}
+
+/**
+ * struct nx_plan_cow - the copy-on-write places of a plan
+ * @places:   array of @n_places; strings live in @arena
+ * @n_places: how many
+ */
+struct nx_plan_cow {
+	struct nx_arena arena;
+	struct nx_cow_place *places;
+	size_t n_places;
+	size_t capacity;
+};
+
+/**
+ * nx_plan_build() - compute the plan of a launch
+ * @launch:  (borrowed)
+ * @signals: (borrowed) the signal mask that the command is to have
+ * @net_host: whether the box has the host's network
+ * @cow:     (borrowed) gets the copy-on-write places
+ * @plan:    (borrowed) gets the plan
+ * @err:     (out, optional)
+ *
+ * Return: 0, or a negative nexbox_errc.
+ * Errors: NEXBOX_E_INVALID a grant names something that is not there.
+ *         NEXBOX_E_NOMEM   out of memory.
+ *         NEXBOX_E_SYSTEM  the mount table cannot be read.
+ * Context: any thread; not after fork.
+ */
+int nx_plan_build(const struct nx_launch *launch, const sigset_t *signals, bool net_host,
+		  struct nx_plan_cow *cow, struct nx_buf *plan, struct nexbox_error *err);
+
+/**
+ * nx_plan_describe() - the words for a step that failed
+ * @plan:    (borrowed)
+ * @op:      its number
+ * @os_code: the errno
+ * @err:     (out)
+ *
+ * Return: a negative nexbox_errc.
+ * Errors: NEXBOX_E_UNSUPPORTED what this host does not allow, or has not.
+ *         NEXBOX_E_SYSTEM      anything else.
+ * Context: any thread.
+ */
+int nx_plan_describe(const struct nx_plan *plan, uint32_t op, int os_code,
+		     struct nexbox_error *err);

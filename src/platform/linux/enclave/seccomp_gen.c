@@ -1,0 +1,467 @@
+/* SPDX-License-Identifier: MIT OR Apache-2.0 */
+/*
+ * The system call filter of the namespaces tier, as a table, and the program
+ * that turns it into BPF while nex-box is being built. It runs on the build
+ * machine, asks libseccomp for the calls' numbers and prints a C header, so that
+ * the enclave neither links libseccomp nor spends time on it before the exec.
+ *
+ * The code is laid out here and not by libseccomp, because every box pays for
+ * its length: Linux checks it, compiles it, and runs it once for each call there
+ * is, to learn which calls it always allows (those it never asks about again).
+ * A search in intervals of numbers, and one JSET for "any of these flags", make
+ * it half as long.
+ *
+ * The filter is a list of what is refused. It is the third layer: namespaces
+ * make most of these calls harmless and the missing capabilities refuse most of
+ * them again. What it takes away is kernel code that a hostile command could
+ * reach without any privilege, and the ways to win privilege back (a new user
+ * namespace). Three rules hold for all rows:
+ *
+ *  - Nothing is ever killed. A refused call returns an error that its callers
+ *    know: ENOSYS where libc or the program then does without, else EPERM.
+ *  - 32-bit arguments are compared in their low 32 bits, as the kernel reads
+ *    them (CVE-2019-7303: bits above those slipped past a comparison of 64).
+ *  - Calls newer than the last one that was looked at here answer ENOSYS, as do
+ *    the calls of any other architecture (int 0x80, x32).
+ *
+ * Allowed on purpose: ptrace, process_vm_*, kcmp and pidfd_getfd (they end at
+ * the PID namespace; gdb and strace need them), seccomp and landlock (programs
+ * confine themselves), personality (gdb and TSan switch randomisation off; the
+ * set-ID programs it endangers are dead under no_new_privs), memfd_*, pkey_*,
+ * mbind and move_pages, name_to_handle_at. Left to the missing capabilities:
+ * chroot, mknod, adjtimex and clock_adjtime (reading is harmless).
+ *
+ * Usage: seccomp_gen [ARCH]     ARCH as libseccomp calls it; default: native
+ *        seccomp_gen --table    the table, as Markdown
+ */
+#include <errno.h>
+#include <linux/filter.h>
+#include <linux/sched.h>
+#include <linux/seccomp.h>
+#include <seccomp.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <sys/socket.h>
+
+/*
+ * removexattrat of Linux 6.13, the last call before one that is refused:
+ * 467 is open_tree_attr, which mounts; 468 and 469 (file_getattr, file_setattr)
+ * nobody misses yet. Since 424 calls have one number on all architectures below.
+ */
+#define NEWEST_ALLOWED_CALL 466
+
+#define ALL_NAMESPACES                                                                 \
+	(CLONE_NEWNS | CLONE_NEWCGROUP | CLONE_NEWUTS | CLONE_NEWIPC | CLONE_NEWUSER | \
+	 CLONE_NEWPID | CLONE_NEWNET)
+
+/* Only unshare has it: in clone's flags the bit belongs to the exit signal. */
+#define TIME_NAMESPACE 0x80
+
+#define FAMILY(f) (UINT32_C(1) << (f))
+#define USUAL_FAMILIES (FAMILY(AF_UNIX) | FAMILY(AF_INET) | FAMILY(AF_INET6) | FAMILY(AF_NETLINK))
+
+/* When a row's error is given. */
+enum row_kind {
+	ALWAYS,   /* whatever the arguments */
+	ANY_BIT,  /* argument @arg has at least one of @set */
+	NOT_IN,   /* argument @arg, a number, is not a bit of @set */
+	IS_VALUE, /* argument @arg, or its bits in @mask if there is one, is @set */
+};
+
+struct row {
+	const char *name;
+	int error; /* what the caller gets */
+	enum row_kind kind;
+	unsigned int arg;
+	uint32_t mask;
+	uint32_t set;
+	const char *reason;
+};
+
+#define MOUNTS "changes the mounts, the first layer of the file system's confinement"
+#define MODULES "loads or removes kernel code"
+#define KERNEL_SWAP "replaces or stops the host's kernel"
+#define CLOCK "sets the host's clock"
+#define IO_URING \
+	"carries out calls that no filter sees; old kernel bugs; libuv and others do without"
+#define KEYS "keyrings are not namespaced; as on a kernel without them"
+#define TERMINAL "types into, or draws on, the terminal (CVE-2017-5226, CVE-2023-1523)"
+#define DISCIPLINES "loads line disciplines (CVE-2017-2636, CVE-2023-6546)"
+#define PACKETS "an AF_PACKET socket by its oldest name"
+#define SOCKETS "rare families are a road round the net namespace (vsock) or old kernel code"
+#define HANDLES "opens files by number, past every mount"
+#define NAMESPACES "a new user namespace gives all capabilities back, within it"
+#define PORTS "reaches the hardware's ports"
+
+#define REFUSE(call, e, why)                                  \
+	{                                                     \
+		.name = (call), .error = (e), .reason = (why) \
+	}
+#define REFUSE_IF(call, e, why, k, a, s)                                                           \
+	{                                                                                          \
+		.name = (call), .error = (e), .reason = (why), .kind = (k), .arg = (a), .set = (s) \
+	}
+
+static const struct row rows[] = {
+	REFUSE("mount", EPERM, MOUNTS),
+	REFUSE("umount2", EPERM, MOUNTS),
+	REFUSE("pivot_root", EPERM, MOUNTS),
+	REFUSE("open_tree", EPERM, MOUNTS),
+	REFUSE("move_mount", EPERM, MOUNTS),
+	REFUSE("mount_setattr", EPERM, MOUNTS),
+	REFUSE("fsopen", EPERM, MOUNTS),
+	REFUSE("fsconfig", EPERM, MOUNTS),
+	REFUSE("fsmount", EPERM, MOUNTS),
+	REFUSE("fspick", EPERM, MOUNTS),
+	REFUSE("open_by_handle_at", EPERM, HANDLES),
+	REFUSE("setns", EPERM, "enters the namespaces of others"),
+	REFUSE_IF("unshare", EPERM, NAMESPACES, ANY_BIT, 0, ALL_NAMESPACES | TIME_NAMESPACE),
+	REFUSE_IF("clone", EPERM, NAMESPACES, ANY_BIT, 0, ALL_NAMESPACES),
+	REFUSE("clone3", ENOSYS,
+	       "its flags lie in memory, where no filter sees them; libc has clone"),
+
+	REFUSE("init_module", EPERM, MODULES),
+	REFUSE("finit_module", EPERM, MODULES),
+	REFUSE("delete_module", EPERM, MODULES),
+	REFUSE("create_module", EPERM, MODULES),
+	REFUSE("query_module", EPERM, MODULES),
+	REFUSE("get_kernel_syms", EPERM, MODULES),
+	REFUSE("kexec_load", EPERM, KERNEL_SWAP),
+	REFUSE("kexec_file_load", EPERM, KERNEL_SWAP),
+	REFUSE("reboot", EPERM, KERNEL_SWAP),
+	REFUSE("swapon", EPERM, "the host's memory"),
+	REFUSE("swapoff", EPERM, "the host's memory"),
+	REFUSE("iopl", EPERM, PORTS),
+	REFUSE("ioperm", EPERM, PORTS),
+	REFUSE("settimeofday", EPERM, CLOCK),
+	REFUSE("clock_settime", EPERM, CLOCK),
+	REFUSE("acct", EPERM, "writes a log of all processes"),
+	REFUSE("quotactl", EPERM, "the host's quotas"),
+	REFUSE("quotactl_fd", EPERM, "the host's quotas"),
+	REFUSE("syslog", EPERM, "reads the kernel's log, addresses included"),
+	REFUSE("vhangup", EPERM, "hangs up the terminal"),
+	REFUSE("nfsservctl", EPERM, "gone since Linux 3.1"),
+	REFUSE("sethostname", EPERM, "takes a capability that the command has not"),
+	REFUSE("setdomainname", EPERM, "takes a capability that the command has not"),
+
+	REFUSE("bpf", EPERM, "kernel code from user programs; old kernel bugs"),
+	REFUSE("perf_event_open", EPERM, "watches the whole machine; old kernel bugs"),
+	REFUSE("userfaultfd", EPERM,
+	       "stops the kernel in the middle of a copy: makes its races winnable"),
+	REFUSE("fanotify_init", EPERM, "watches whole filesystems; inotify does for programs"),
+	REFUSE("io_uring_setup", ENOSYS, IO_URING),
+	REFUSE("io_uring_enter", ENOSYS, IO_URING),
+	REFUSE("io_uring_register", ENOSYS, IO_URING),
+	REFUSE("add_key", ENOSYS, KEYS),
+	REFUSE("request_key", ENOSYS, KEYS),
+	REFUSE("keyctl", ENOSYS, KEYS),
+	REFUSE("modify_ldt", ENOSYS,
+	       "16-bit segments; old kernel bugs; a kernel option that may be off"),
+	REFUSE("lookup_dcookie", ENOSYS, "a profiler's; gone since Linux 6.7"),
+	REFUSE("uselib", ENOSYS, "a.out's; gone from most kernels"),
+
+	REFUSE_IF("ioctl", EPERM, TERMINAL, IS_VALUE, 1, TIOCSTI),
+	REFUSE_IF("ioctl", EPERM, TERMINAL, IS_VALUE, 1, TIOCLINUX),
+	REFUSE_IF("ioctl", EPERM, DISCIPLINES, IS_VALUE, 1, TIOCSETD),
+
+	REFUSE_IF("socket", EAFNOSUPPORT, SOCKETS, NOT_IN, 0, USUAL_FAMILIES),
+	{ .name = "socket",
+	  .error = EAFNOSUPPORT,
+	  .reason = PACKETS,
+	  .kind = IS_VALUE,
+	  .arg = 1,
+	  .mask = 0xf,
+	  .set = SOCK_PACKET },
+	REFUSE_IF("socketpair", EAFNOSUPPORT, SOCKETS, NOT_IN, 0, USUAL_FAMILIES),
+};
+
+#define N_ROWS (sizeof(rows) / sizeof(rows[0]))
+
+/*
+ * Architectures, as libseccomp calls them, whose error and ioctl numbers and
+ * numbers of new calls are the common ones, whose clone has the flags first, and
+ * which have no socketcall (its arguments lie in memory, so that families could
+ * not be told apart). Another needs a look at all of these before it gets a row.
+ */
+static const char *const architectures[] = { "x86_64", "aarch64", "riscv64" };
+
+#define N_ARCHITECTURES (sizeof(architectures) / sizeof(architectures[0]))
+
+/* Says what is wrong, and fails the build: a filter with a hole must not be compiled in. */
+static _Noreturn void die(const char *what, const char *object)
+{
+	fprintf(stderr, "seccomp_gen: %s '%s'\n", what, object);
+	exit(EXIT_FAILURE);
+}
+
+/*
+ * What becomes of a call number: one of the answers, or, from FIRST_BLOCK on, a
+ * look at the arguments first. Each leaf is a place in the code.
+ */
+enum leaf {
+	ALLOW,
+	GIVE_EPERM,
+	GIVE_ENOSYS,
+	FIRST_BLOCK,
+	MAX_LEAVES = FIRST_BLOCK + 16,
+};
+
+/* The filter while it is made. */
+struct filter {
+	uint32_t architecture;
+
+	/* The leaf of each call, and the row that a leaf from FIRST_BLOCK on begins with. */
+	unsigned int leaf_of[NEWEST_ALLOWED_CALL + 1];
+	const struct row *block_of[MAX_LEAVES];
+	unsigned int n_leaves;
+
+	/* The same as runs of numbers with one leaf: run i ends where i + 1 starts. */
+	unsigned int start_of[NEWEST_ALLOWED_CALL + 1];
+	unsigned int n_runs;
+
+	struct sock_filter code[BPF_MAXINSNS];
+	size_t n_code;
+	size_t place_of[MAX_LEAVES];
+};
+
+/* Its number, or a negative one if the architecture does not have it. */
+static int find_number(const struct filter *filter, const struct row *row)
+{
+	int number = seccomp_syscall_resolve_name_arch(filter->architecture, row->name);
+
+	if (number == __NR_SCMP_ERROR)
+		die("this libseccomp is too old, it does not know", row->name);
+	if (number > NEWEST_ALLOWED_CALL)
+		die("refused anyway, by its number:", row->name);
+	return number;
+}
+
+static unsigned int find_leaf(struct filter *filter, const struct row *row, unsigned int current)
+{
+	if (row->kind == ALWAYS && row->error == EPERM)
+		return GIVE_EPERM;
+	if (row->kind == ALWAYS && row->error == ENOSYS)
+		return GIVE_ENOSYS;
+	if (row->kind == ALWAYS)
+		die("no leaf gives the error of", row->name);
+	/* All rows of one call stand together and make one block. */
+	if (current >= FIRST_BLOCK)
+		return current;
+	if (filter->n_leaves == MAX_LEAVES)
+		die("too many calls with conditions, from", row->name);
+	filter->block_of[filter->n_leaves] = row;
+	return filter->n_leaves++;
+}
+
+static void sort_calls(struct filter *filter)
+{
+	filter->n_leaves = FIRST_BLOCK;
+	for (size_t i = 0; i < N_ROWS; i++) {
+		int number = find_number(filter, &rows[i]);
+
+		if (number >= 0)
+			filter->leaf_of[number] = find_leaf(filter, &rows[i],
+			                                    filter->leaf_of[number]);
+	}
+	for (unsigned int number = 0; number <= NEWEST_ALLOWED_CALL; number++) {
+		if (number == 0 || filter->leaf_of[number] != filter->leaf_of[number - 1])
+			filter->start_of[filter->n_runs++] = number;
+	}
+}
+
+static void emit(struct filter *filter, struct sock_filter code)
+{
+	if (filter->n_code == BPF_MAXINSNS)
+		die("too long:", "the filter");
+	filter->code[filter->n_code++] = code;
+}
+
+static void emit_load(struct filter *filter, size_t offset)
+{
+	emit(filter, (struct sock_filter)BPF_STMT(BPF_LD | BPF_W | BPF_ABS, (uint32_t)offset));
+}
+
+static void emit_answer(struct filter *filter, uint32_t answer)
+{
+	emit(filter, (struct sock_filter)BPF_STMT(BPF_RET | BPF_K, answer));
+}
+
+static void emit_jump(struct filter *filter, unsigned int test, uint32_t value, size_t skip_true,
+                      size_t skip_false)
+{
+	if (skip_true > UINT8_MAX || skip_false > UINT8_MAX)
+		die("too long for its jumps:", "the filter");
+	emit(filter, (struct sock_filter)BPF_JUMP(BPF_JMP | test | BPF_K, value, (uint8_t)skip_true,
+	                                          (uint8_t)skip_false));
+}
+
+/*
+ * Calls above the newest allowed one do not exist. On x86-64 this closes x32 (bit
+ * 30), and 512-547, x32 calls that kernels before 5.4 accept without that bit.
+ * Number -1 is a tracer's "skip this call" and passes.
+ */
+static void emit_head(struct filter *filter)
+{
+	emit_load(filter, offsetof(struct seccomp_data, arch));
+	emit_jump(filter, BPF_JEQ, filter->architecture, 1, 0);
+	emit_answer(filter, SECCOMP_RET_ERRNO | ENOSYS);
+	emit_load(filter, offsetof(struct seccomp_data, nr));
+	emit_jump(filter, BPF_JGT, NEWEST_ALLOWED_CALL, 0, 3);
+	emit_jump(filter, BPF_JEQ, UINT32_MAX, 0, 1);
+	emit_answer(filter, SECCOMP_RET_ALLOW);
+	emit_answer(filter, SECCOMP_RET_ERRNO | ENOSYS);
+}
+
+/* Where the search among @n runs from @first begins, if its code begins at @at. */
+static size_t find_search(const struct filter *filter, unsigned int first, unsigned int n, size_t at)
+{
+	return n == 1 ? filter->place_of[filter->leaf_of[filter->start_of[first]]] : at;
+}
+
+/* A binary search, n - 1 jumps for n runs: a jump, then its lower half, then its upper. */
+static void emit_search(struct filter *filter, unsigned int first, unsigned int n)
+{
+	unsigned int half = n / 2;
+	size_t next = filter->n_code + 1;
+
+	if (n == 1)
+		return;
+	emit_jump(filter, BPF_JGE, filter->start_of[first + half],
+	          find_search(filter, first + half, n - half, next + half - 1) - next,
+	          find_search(filter, first, half, next) - next);
+	emit_search(filter, first, half);
+	emit_search(filter, first + half, n - half);
+}
+
+/* Answers with the row's error, or goes on behind. Arguments are their low 32 bits. */
+static void emit_condition(struct filter *filter, const struct row *row)
+{
+	unsigned int n_allowed = (unsigned int)__builtin_popcount(row->set);
+
+	/* All architectures of the table are little-endian: the low half comes first. */
+	emit_load(filter, offsetof(struct seccomp_data, args) + row->arg * sizeof(uint64_t));
+	if (row->mask)
+		emit(filter, (struct sock_filter)BPF_STMT(BPF_ALU | BPF_AND | BPF_K, row->mask));
+	if (row->kind == ANY_BIT)
+		emit_jump(filter, BPF_JSET, row->set, 0, 1);
+	if (row->kind == IS_VALUE)
+		emit_jump(filter, BPF_JEQ, row->set, 0, 1);
+	for (unsigned int i = 0; row->kind == NOT_IN && i < 32; i++) {
+		if (row->set & (UINT32_C(1) << i))
+			emit_jump(filter, BPF_JEQ, i, n_allowed--, 0);
+	}
+	emit_answer(filter, SECCOMP_RET_ERRNO | (uint32_t)row->error);
+}
+
+static void emit_leaves(struct filter *filter)
+{
+	for (unsigned int leaf = FIRST_BLOCK; leaf < filter->n_leaves; leaf++) {
+		const struct row *first = filter->block_of[leaf];
+
+		filter->place_of[leaf] = filter->n_code;
+		for (const struct row *row = first; row < rows + N_ROWS; row++) {
+			if (strcmp(row->name, first->name) == 0)
+				emit_condition(filter, row);
+		}
+		emit_answer(filter, SECCOMP_RET_ALLOW);
+	}
+	filter->place_of[ALLOW] = filter->n_code;
+	emit_answer(filter, SECCOMP_RET_ALLOW);
+	filter->place_of[GIVE_EPERM] = filter->n_code;
+	emit_answer(filter, SECCOMP_RET_ERRNO | EPERM);
+	filter->place_of[GIVE_ENOSYS] = filter->n_code;
+	emit_answer(filter, SECCOMP_RET_ERRNO | ENOSYS);
+}
+
+/* Jumps go forward only, so the leaves behind the search are placed first. */
+static void make_filter(struct filter *filter)
+{
+	size_t search_at, end;
+
+	sort_calls(filter);
+	emit_head(filter);
+	search_at = filter->n_code;
+	filter->n_code += filter->n_runs - 1;
+	emit_leaves(filter);
+	end = filter->n_code;
+
+	filter->n_code = search_at;
+	emit_search(filter, 0, filter->n_runs);
+	filter->n_code = end;
+}
+
+/* @name, or what this machine is, if the table is known to fit it. */
+static const char *find_architecture(const char *name)
+{
+	for (size_t i = 0; i < N_ARCHITECTURES; i++) {
+		if (name ? strcmp(name, architectures[i]) == 0 :
+		           seccomp_arch_resolve_name(architectures[i]) == seccomp_arch_native())
+			return architectures[i];
+	}
+	die("the table was not made for the architecture", name ? name : "native");
+}
+
+static void print_header(const char *architecture, const struct filter *filter)
+{
+	printf("/* Made by seccomp_gen; its table says why. Architecture: %s. */\n"
+	       "#pragma once\n\n#include <linux/filter.h>\n\n"
+	       "#define NX_SECCOMP_FILTER_ARCH 0x%08xu\n#define NX_SECCOMP_FILTER_LEN %zu\n\n"
+	       "static const struct sock_filter nx_seccomp_filter[NX_SECCOMP_FILTER_LEN] = {\n",
+	       architecture, filter->architecture, filter->n_code);
+	for (size_t i = 0; i < filter->n_code; i++) {
+		const struct sock_filter *code = &filter->code[i];
+
+		printf("\t{ 0x%02x, %u, %u, 0x%08x },\n", code->code, code->jt, code->jf, code->k);
+	}
+	printf("};\n");
+}
+
+static void print_table(void)
+{
+	printf("| call | error | when | reason |\n|---|---|---|---|\n");
+	for (size_t i = 0; i < N_ROWS; i++) {
+		const struct row *row = &rows[i];
+
+		printf("| `%s` | %s | ", row->name,
+		       row->error == EPERM  ? "EPERM" :
+		       row->error == ENOSYS ? "ENOSYS" :
+		                              "EAFNOSUPPORT");
+		switch (row->kind) {
+		case ALWAYS:
+			printf("always");
+			break;
+		case ANY_BIT:
+			printf("argument %u has a bit of 0x%x", row->arg, row->set);
+			break;
+		case NOT_IN:
+			printf("argument %u is no bit of 0x%x", row->arg, row->set);
+			break;
+		case IS_VALUE:
+			printf("argument %u%s is 0x%x", row->arg, row->mask ? ", masked," : "",
+			       row->set);
+			break;
+		}
+		printf(" | %s |\n", row->reason);
+	}
+}
+
+int main(int argc, char **argv)
+{
+	static struct filter filter;
+	const char *architecture;
+
+	if (argc > 1 && strcmp(argv[1], "--table") == 0) {
+		print_table();
+		return fflush(stdout) ? EXIT_FAILURE : EXIT_SUCCESS;
+	}
+
+	architecture = find_architecture(argc > 1 ? argv[1] : NULL);
+	filter.architecture = seccomp_arch_resolve_name(architecture);
+	make_filter(&filter);
+	print_header(architecture, &filter);
+	return fflush(stdout) ? EXIT_FAILURE : EXIT_SUCCESS;
+}

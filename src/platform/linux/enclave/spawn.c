@@ -1,0 +1,552 @@
+/* SPDX-License-Identifier: MIT OR Apache-2.0 */
+
+/*
+ * The caller's side of an enclave: starting the first process, handing it the
+ * plan, hearing its events, ending it.
+ *
+ * The caller may be a Python process with threads and gigabytes of heap. So its
+ * memory is never copied: the first process is cloned with CLONE_VM and
+ * CLONE_VFORK, in the new namespaces already, and executes the helper at once.
+ * Between clone and exec it makes system calls only. (docs/adr/0002)
+ */
+
+#include "platform/linux/enclave/spawn.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/pidfd.h>
+#include <sys/socket.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "platform/linux/enclave/caps.h"
+#include "platform/linux/enclave/init.h"
+#include "platform/linux/enclave/plan.h"
+#include "platform/linux/enclave/wire.h"
+
+#define NAMESPACES \
+	(CLONE_NEWUSER | CLONE_NEWNS | CLONE_NEWPID | CLONE_NEWIPC | CLONE_NEWUTS | CLONE_NEWCGROUP)
+
+/* In the forked case the child runs the whole set-up on it. */
+#define STACK_SIZE (256 * 1024)
+
+struct nx_enclave {
+	int wire_fd;
+	int pid_fd;
+	pid_t pid;
+	uint32_t flags; /* enum nx_start_flags */
+	struct nx_buf plan;
+	struct nx_plan_cow cow;
+};
+
+/* What the child needs before it executes the helper. */
+struct spawn {
+	struct nx_init init;
+	const char *helper; /* NULL: forked, no exec */
+	int os_code;        /* (out) of a failed exec; shared memory */
+};
+
+static struct nx_enclave *enclave_new(void)
+{
+	struct nx_enclave *enclave = calloc(1, sizeof(*enclave));
+
+	if (enclave)
+		enclave->wire_fd = enclave->pid_fd = -1;
+	return enclave;
+}
+
+/*
+ * Every descriptor but the two that are needed is closed, 0 to 2 included, and
+ * these three are taken so that nothing else can land there.
+ */
+static void shed_descriptors(struct nx_init *init)
+{
+	int low;
+	int high;
+
+	while (init->wire_fd < 3 || init->caller_fd < 3) {
+		int *fd = init->wire_fd < 3 ? &init->wire_fd : &init->caller_fd;
+		int moved = fcntl(*fd, F_DUPFD_CLOEXEC, 3);
+
+		if (moved < 0)
+			_exit(1);
+		(void)close(*fd);
+		*fd = moved;
+	}
+	low = init->wire_fd < init->caller_fd ? init->wire_fd : init->caller_fd;
+	high = init->wire_fd < init->caller_fd ? init->caller_fd : init->wire_fd;
+	(void)close_range(0, (unsigned int)low - 1, 0);
+	if (high - low > 1)
+		(void)close_range((unsigned int)low + 1, (unsigned int)high - 1, 0);
+	(void)close_range((unsigned int)high + 1, ~0u, 0);
+	(void)fcntl(low, F_SETFD, FD_CLOEXEC);
+	(void)fcntl(high, F_SETFD, FD_CLOEXEC);
+	for (int fd = open("/dev/null", O_RDWR | O_CLOEXEC); fd >= 0 && fd < 2;)
+		fd = open("/dev/null", O_RDWR | O_CLOEXEC);
+}
+
+#define HELPER_NAME "nex-box-init"
+
+static int child(void *argument)
+{
+	struct spawn *spawn = argument;
+	char numbers[5][16];
+	char *argv[] = { (char *)HELPER_NAME, numbers[0], numbers[1], numbers[2],
+			 numbers[3],          numbers[4], NULL };
+	char *envp[] = { NULL };
+
+	if (!spawn->helper) {
+		shed_descriptors(&spawn->init);
+		nx_init_run(&spawn->init);
+	}
+	(void)snprintf(numbers[0], sizeof(numbers[0]), "%d", spawn->init.wire_fd);
+	(void)snprintf(numbers[1], sizeof(numbers[1]), "%d", spawn->init.caller_fd);
+	(void)snprintf(numbers[2], sizeof(numbers[2]), "%u", spawn->init.flags);
+	(void)snprintf(numbers[3], sizeof(numbers[3]), "%u", spawn->init.uid);
+	(void)snprintf(numbers[4], sizeof(numbers[4]), "%u", spawn->init.gid);
+	/* The table of descriptors is the child's own: the caller's keep the flag. */
+	if (fcntl(spawn->init.wire_fd, F_SETFD, 0) < 0 ||
+	    fcntl(spawn->init.caller_fd, F_SETFD, 0) < 0) {
+		spawn->os_code = errno;
+		return 1;
+	}
+	/* Without it an exec takes the capabilities of everybody who is not root. */
+	spawn->os_code = -nx_caps_raise_ambient();
+	if (spawn->os_code)
+		return 1;
+	(void)execve(spawn->helper, argv, envp);
+	spawn->os_code = errno;
+	return 1;
+}
+
+int nx_helper_main(int argc, char **argv)
+{
+	struct nx_init init = { 0 };
+	int *const fields[] = { &init.wire_fd, &init.caller_fd };
+
+	if (argc != 6 || strcmp(argv[0], HELPER_NAME) != 0)
+		return -1;
+	for (int i = 0; i < 2; i++)
+		*fields[i] = atoi(argv[1 + i]);
+	init.flags = (uint32_t)strtoul(argv[3], NULL, 10);
+	init.uid = (uint32_t)strtoul(argv[4], NULL, 10);
+	init.gid = (uint32_t)strtoul(argv[5], NULL, 10);
+	if (init.wire_fd < 0 || init.caller_fd < 0)
+		return -1;
+	shed_descriptors(&init);
+	nx_init_run(&init);
+}
+
+static int cannot_clone(int os_code, struct nexbox_error *err)
+{
+	switch (os_code) {
+	case EPERM:
+	case EACCES:
+	case ENOSYS:
+		return nx_fail(err, NEXBOX_E_UNSUPPORTED, os_code, "enclave",
+			       "this host allows no user namespaces (a container's seccomp profile, "
+			       "or kernel.unprivileged_userns_clone=0): allow them, or leave the "
+			       "container");
+	case ENOSPC:
+	case EUSERS:
+		return nx_fail(err, NEXBOX_E_UNSUPPORTED, os_code, "enclave",
+			       "this host allows no more user namespaces: raise the sysctl "
+			       "user.max_user_namespaces (or max_pid_, max_mnt_namespaces)");
+	case EAGAIN:
+		return nx_fail(err, NEXBOX_E_SYSTEM, os_code, "enclave",
+			       "too many processes: raise 'ulimit -u', or end some");
+	case EINVAL:
+		return nx_fail(err, NEXBOX_E_UNSUPPORTED, os_code, "enclave",
+			       "this kernel has no user namespaces: use one that is built with them");
+	default:
+		return nx_fail(err, NEXBOX_E_SYSTEM, os_code, "enclave", "cannot make a process");
+	}
+}
+
+/* Clones the child with every signal blocked, so that no handler runs in it. */
+static int clone_child(struct nx_enclave *enclave, struct spawn *spawn, struct nexbox_error *err)
+{
+	int flags = NAMESPACES | CLONE_PIDFD | SIGCHLD;
+	sigset_t all;
+	sigset_t before;
+	int os_code;
+	char *stack = mmap(NULL, STACK_SIZE, PROT_READ | PROT_WRITE,
+			   MAP_PRIVATE | MAP_ANONYMOUS | MAP_STACK, -1, 0);
+
+	if (stack == MAP_FAILED)
+		return nx_nomem(err, "enclave");
+	if (spawn->helper)
+		flags |= CLONE_VM | CLONE_VFORK;
+	(void)sigfillset(&all);
+	(void)pthread_sigmask(SIG_SETMASK, &all, &before);
+	enclave->pid = clone(child, stack + STACK_SIZE, flags, spawn, &enclave->pid_fd);
+	os_code = errno;
+	(void)pthread_sigmask(SIG_SETMASK, &before, NULL);
+	(void)munmap(stack, STACK_SIZE);
+	if (enclave->pid < 0)
+		return cannot_clone(os_code, err);
+	if (spawn->os_code)
+		return nx_fail(err, NEXBOX_E_SYSTEM, spawn->os_code, "enclave",
+			       "cannot start the helper '%s': is nex-box installed?",
+			       nx_quote(spawn->helper));
+	return 0;
+}
+
+static int write_map(pid_t pid, const char *which, const char *text, size_t size)
+{
+	char path[64];
+	NX_AUTO_FD fd = -1;
+
+	(void)snprintf(path, sizeof(path), "/proc/%d/%s", (int)pid, which);
+	fd = open(path, O_WRONLY | O_CLOEXEC);
+	if (fd < 0 || write(fd, text, size) != (ssize_t)size)
+		return -errno;
+	return 0;
+}
+
+/* The caller's own map, each id to itself, for a root caller. */
+static int copy_map(pid_t pid, const char *which)
+{
+	NX_CLEANUP(nx_buf_fini) struct nx_buf out = NX_BUF_INIT;
+	char path[64];
+	char line[128];
+	FILE *file;
+
+	(void)snprintf(path, sizeof(path), "/proc/self/%s", which);
+	file = fopen(path, "re");
+	if (!file)
+		return -errno;
+	while (fgets(line, sizeof(line), file)) {
+		unsigned int inside;
+		unsigned int outside;
+		unsigned int count;
+
+		if (sscanf(line, "%u %u %u", &inside, &outside, &count) == 3)
+			nx_buf_printf(&out, "%u %u %u\n", inside, inside, count);
+	}
+	(void)fclose(file);
+	return out.failed ? -ENOMEM : write_map(pid, which, out.data ? out.data : "", out.size);
+}
+
+static void send_kind(struct nx_enclave *enclave, enum nx_wire_kind kind, int value)
+{
+	struct nx_wire wire = { .kind = kind, .value = value };
+
+	/* A first process that is gone has said why, or its pidfd tells. */
+	(void)!send(enclave->wire_fd, &wire, sizeof(wire), MSG_NOSIGNAL | MSG_DONTWAIT);
+}
+
+static int map_everyone(struct nx_enclave *enclave, struct nexbox_error *err)
+{
+	int r = copy_map(enclave->pid, "uid_map");
+
+	if (r == 0)
+		r = copy_map(enclave->pid, "gid_map");
+	if (r < 0)
+		return nx_fail(err, NEXBOX_E_UNSUPPORTED, -r, "enclave",
+			       "cannot map the users into the box: CAP_SETUID and CAP_SETGID are "
+			       "needed when the caller is root");
+	send_kind(enclave, NX_WIRE_MAPPED, 0);
+	return 0;
+}
+
+static int start(const struct nx_start *start, struct nx_enclave **ret_enclave,
+		 struct nexbox_error *err)
+{
+	struct nx_enclave *enclave NX_CLEANUP(nx_enclave_free_p) = enclave_new();
+	bool root = geteuid() == 0;
+	int ends[2];
+	NX_AUTO_FD wire_fd = -1;
+	NX_AUTO_FD caller_fd = -1;
+	struct spawn spawn = {
+		.init = {
+			.flags = (root ? 0 : NX_INIT_MAP_SELF) |
+				 (start->flags & NX_START_NET_HOST ? 0 : NX_INIT_NEW_NET),
+			.uid = geteuid(),
+			.gid = getegid(),
+		},
+		.helper = start->flags & NX_START_FORK ? NULL :
+			  start->helper                ? start->helper :
+							 NX_HELPER_PATH,
+	};
+	int r;
+
+	if (!enclave)
+		return nx_nomem(err, "enclave");
+	enclave->flags = start->flags;
+	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends) < 0)
+		return nx_fail(err, NEXBOX_E_SYSTEM, errno, "enclave", "cannot make a socket pair");
+	enclave->wire_fd = ends[0];
+	wire_fd = ends[1];
+	caller_fd = pidfd_open(getpid(), 0);
+	if (caller_fd < 0)
+		return nx_fail(err, NEXBOX_E_UNSUPPORTED, errno, "enclave",
+			       "this kernel has no pidfds: Linux 5.14 or later is needed");
+	spawn.init.wire_fd = wire_fd;
+	spawn.init.caller_fd = caller_fd;
+	r = clone_child(enclave, &spawn, err);
+	if (r < 0)
+		return r;
+	if (root) {
+		r = map_everyone(enclave, err);
+		if (r < 0)
+			return r;
+	}
+	*ret_enclave = nx_take(&enclave);
+	return 0;
+}
+
+static int send_launch(struct nx_enclave *enclave, const int *fds, size_t n_fds,
+		       struct nexbox_error *err)
+{
+	union {
+		char bytes[CMSG_SPACE(sizeof(int) * NX_WIRE_FDS)];
+		struct cmsghdr align;
+	} control = { .bytes = { 0 } };
+	struct nx_wire wire = { .kind = NX_WIRE_LAUNCH };
+	struct iovec iov = { .iov_base = &wire, .iov_len = sizeof(wire) };
+	struct msghdr message = {
+		.msg_iov = &iov,
+		.msg_iovlen = 1,
+		.msg_control = control.bytes,
+		.msg_controllen = CMSG_SPACE(sizeof(int) * n_fds),
+	};
+	struct cmsghdr *head = CMSG_FIRSTHDR(&message);
+
+	head->cmsg_level = SOL_SOCKET;
+	head->cmsg_type = SCM_RIGHTS;
+	head->cmsg_len = CMSG_LEN(sizeof(int) * n_fds);
+	memcpy(CMSG_DATA(head), fds, sizeof(int) * n_fds);
+	/* One that has failed already has left its reason in the other direction. */
+	if (sendmsg(enclave->wire_fd, &message, MSG_NOSIGNAL) < 0 && errno != EPIPE &&
+	    errno != ECONNRESET)
+		return nx_fail(err, NEXBOX_E_SYSTEM, errno, "enclave",
+			       "cannot hand the plan to the box");
+	return 0;
+}
+
+static int launch(struct nx_enclave *enclave, const struct nx_launch *launch,
+		  struct nexbox_error *err)
+{
+	NX_AUTO_FD plan_fd = -1;
+	int fds[NX_WIRE_FDS];
+	size_t n_fds = 0;
+	sigset_t signals;
+	int r;
+
+	(void)pthread_sigmask(SIG_SETMASK, NULL, &signals);
+	r = nx_plan_build(launch, &signals, enclave->flags & NX_START_NET_HOST, &enclave->cow,
+			  &enclave->plan, err);
+	if (r < 0)
+		return r;
+	plan_fd = memfd_create("nex-box-plan", MFD_CLOEXEC);
+	if (plan_fd < 0)
+		return nx_fail(err, NEXBOX_E_SYSTEM, errno, "enclave", "cannot make the plan");
+	if (write(plan_fd, enclave->plan.data, enclave->plan.size) != (ssize_t)enclave->plan.size)
+		return nx_fail(err, NEXBOX_E_SYSTEM, errno, "enclave", "cannot write the plan");
+	fds[n_fds++] = plan_fd;
+	fds[n_fds++] = launch->view->session_fd;
+	if (launch->view->mount_fd >= 0)
+		fds[n_fds++] = launch->view->mount_fd;
+	if (launch->stdin_fd >= 0)
+		fds[n_fds++] = launch->stdin_fd;
+	if (launch->stdout_fd >= 0)
+		fds[n_fds++] = launch->stdout_fd;
+	if (launch->stderr_fd >= 0)
+		fds[n_fds++] = launch->stderr_fd;
+	return send_launch(enclave, fds, n_fds, err);
+}
+
+static int event_fd(const struct nx_enclave *enclave)
+{
+	return enclave->wire_fd;
+}
+
+static int process_fd(const struct nx_enclave *enclave)
+{
+	return enclave->pid_fd;
+}
+
+static const char *const stage_words[] = {
+	[NX_STAGE_IDS] = "cannot map the caller's ids into the box",
+	[NX_STAGE_PLAN] = "the helper does not understand the plan: is it of another version?",
+	[NX_STAGE_NET] = "cannot make the box's network",
+	[NX_STAGE_TERMINAL] = "cannot make the box's terminal",
+	[NX_STAGE_CAPS] = "cannot drop the capabilities",
+	[NX_STAGE_LANDLOCK] = "cannot apply Landlock",
+	[NX_STAGE_SECCOMP] = "cannot apply the system call filter",
+	[NX_STAGE_PROCESS] = "cannot set the command up",
+};
+
+static int describe(const struct nx_enclave *enclave, const struct nx_wire *wire,
+		    struct nexbox_error *err)
+{
+	enum nexbox_errc code = NEXBOX_E_SYSTEM;
+
+	if (wire->stage == NX_STAGE_MOUNTS && enclave->plan.size > 0)
+		return nx_plan_describe((const struct nx_plan *)enclave->plan.data, wire->detail,
+					wire->value, err);
+	if (wire->stage == 0 || wire->stage >= NX_ARRAY_SIZE(stage_words) ||
+	    !stage_words[wire->stage])
+		return nx_fail(err, NEXBOX_E_SYSTEM, wire->value, "enclave",
+			       "the box could not be set up");
+	if (wire->value == EPERM || wire->value == EACCES || wire->value == ENOSYS)
+		code = NEXBOX_E_UNSUPPORTED;
+	return nx_fail(err, code, wire->value, "enclave", "%s", stage_words[wire->stage]);
+}
+
+/* The descriptors of READY, by what it says it has. */
+static void take_fds(const struct nx_wire *wire, struct msghdr *message, struct nx_event *event)
+{
+	struct cmsghdr *head = CMSG_FIRSTHDR(message);
+	int fds[NX_WIRE_FDS];
+	size_t n_fds = 0;
+	size_t next = 0;
+
+	if (head && head->cmsg_level == SOL_SOCKET && head->cmsg_type == SCM_RIGHTS) {
+		n_fds = (head->cmsg_len - CMSG_LEN(0)) / sizeof(int);
+		memcpy(fds, CMSG_DATA(head), n_fds * sizeof(int));
+	}
+	if ((wire->stage & NX_WIRE_HAS_TERMINAL) && next < n_fds)
+		event->terminal_fd = fds[next++];
+	if ((wire->stage & NX_WIRE_HAS_SCRATCH) && next < n_fds)
+		event->scratch_fd = fds[next++];
+}
+
+static int next_event(struct nx_enclave *enclave, struct nx_event *ret_event,
+		      struct nexbox_error *err)
+{
+	union {
+		char bytes[CMSG_SPACE(sizeof(int) * NX_WIRE_FDS)];
+		struct cmsghdr align;
+	} control;
+	struct nx_wire wire;
+	struct iovec iov = { .iov_base = &wire, .iov_len = sizeof(wire) };
+	struct msghdr message = {
+		.msg_iov = &iov,
+		.msg_iovlen = 1,
+		.msg_control = control.bytes,
+		.msg_controllen = sizeof(control.bytes),
+	};
+	ssize_t n = recvmsg(enclave->wire_fd, &message, MSG_CMSG_CLOEXEC | MSG_DONTWAIT);
+
+	*ret_event = (struct nx_event){
+		.kind = NX_EVENT_GONE, .exit_code = -1, .terminal_fd = -1, .scratch_fd = -1
+	};
+	if (n != (ssize_t)sizeof(wire))
+		return 0;
+	switch ((enum nx_wire_kind)wire.kind) {
+	case NX_WIRE_READY:
+		ret_event->kind = NX_EVENT_READY;
+		ret_event->make_micros = wire.micros;
+		take_fds(&wire, &message, ret_event);
+		return 0;
+	case NX_WIRE_STARTED:
+		/*
+		 * All that is told here was applied: a stage that fails ends the box
+		 * before the command starts.
+		 */
+		ret_event->kind = NX_EVENT_STARTED;
+		ret_event->guarantees = NEXBOX_GUARANTEE_FS_WRITE | NEXBOX_GUARANTEE_FS_SECRETS |
+					NEXBOX_GUARANTEE_PROCESSES | NEXBOX_GUARANTEE_SYSCALLS;
+		if (!(enclave->flags & NX_START_NET_HOST))
+			ret_event->guarantees |= NEXBOX_GUARANTEE_NET;
+		return 0;
+	case NX_WIRE_NOT_STARTED:
+		ret_event->kind = NX_EVENT_NOT_STARTED;
+		ret_event->os_code = wire.value;
+		return 0;
+	case NX_WIRE_STOPPED:
+		ret_event->kind = NX_EVENT_STOPPED;
+		ret_event->signal_number = wire.value;
+		return 0;
+	case NX_WIRE_EXITED:
+		ret_event->kind = NX_EVENT_EXITED;
+		if (WIFEXITED(wire.value))
+			ret_event->exit_code = WEXITSTATUS(wire.value);
+		else
+			ret_event->signal_number = WTERMSIG(wire.value);
+		return 0;
+	case NX_WIRE_FAILED:
+		ret_event->kind = NX_EVENT_FAILED;
+		return describe(enclave, &wire, err);
+	case NX_WIRE_MAPPED:
+	case NX_WIRE_LAUNCH:
+	case NX_WIRE_SIGNAL:
+		break; /* ours to say */
+	}
+	return 0;
+}
+
+static void signal_command(struct nx_enclave *enclave, int signal_number)
+{
+	send_kind(enclave, NX_WIRE_SIGNAL, signal_number);
+}
+
+static void kill_all(struct nx_enclave *enclave)
+{
+	if (enclave->pid_fd >= 0)
+		(void)pidfd_send_signal(enclave->pid_fd, SIGKILL, NULL, 0);
+}
+
+static const struct nx_cow_place *cow_places(const struct nx_enclave *enclave,
+					     size_t *ret_n_places)
+{
+	*ret_n_places = enclave->cow.n_places;
+	return enclave->cow.places;
+}
+
+/*
+ * Reaps by the pidfd, and without waiting for a process that cannot die: it
+ * stays behind as a zombie of the caller, which the kernel ends with it.
+ */
+struct nx_enclave *nx_enclave_free(struct nx_enclave *enclave)
+{
+	if (!enclave)
+		return NULL;
+	kill_all(enclave);
+	if (enclave->pid_fd >= 0) {
+		siginfo_t info;
+		struct timespec pause = { .tv_nsec = 1000000 };
+
+		for (int i = 0; i < 1000; i++) {
+			info.si_pid = 0;
+			if (waitid(P_PIDFD, (id_t)enclave->pid_fd, &info,
+				   WEXITED | WNOHANG | __WALL) < 0 ||
+			    info.si_pid != 0)
+				break;
+			(void)nanosleep(&pause, NULL);
+		}
+	}
+	nx_close_p(&enclave->wire_fd);
+	nx_close_p(&enclave->pid_fd);
+	nx_buf_fini(&enclave->plan);
+	nx_arena_fini(&enclave->cow.arena);
+	free(enclave->cow.places);
+	free(enclave);
+	return NULL;
+}
+
+static const struct nx_strategy *const strategies[] = { &nx_strategy_overlay, NULL };
+
+const struct nx_platform nx_platform_linux = {
+	.name = "linux",
+	.tier = "namespaces",
+	.strategies = strategies,
+	.start = start,
+	.launch = launch,
+	.event_fd = event_fd,
+	.process_fd = process_fd,
+	.next_event = next_event,
+	.signal = signal_command,
+	.kill = kill_all,
+	.cow_places = cow_places,
+	.free = nx_enclave_free,
+};

@@ -1,0 +1,63 @@
+/* SPDX-License-Identifier: MIT OR Apache-2.0 */
+#pragma once
+
+/*
+ * What the caller and the box's first process say to each other over a
+ * SOCK_SEQPACKET pair: one message, one packet, fixed size. Descriptors travel
+ * with NX_WIRE_LAUNCH and NX_WIRE_READY.
+ *
+ *	caller                         first process
+ *	MAPPED (root only)  ─────────▶ the ids are mapped
+ *	LAUNCH + plan, fds  ─────────▶ mounts, confines
+ *	                    ◀───────── READY + terminal, scratch | FAILED
+ *	                    ◀───────── STARTED | NOT_STARTED
+ *	SIGNAL              ─────────▶ to the command's group
+ *	                    ◀───────── STOPPED …
+ *	                    ◀───────── EXITED, then it ends, and all with it
+ */
+
+#include <stdint.h>
+
+enum nx_wire_kind {
+	NX_WIRE_MAPPED = 1,
+	NX_WIRE_LAUNCH,
+	NX_WIRE_SIGNAL,
+	NX_WIRE_READY,
+	NX_WIRE_FAILED,
+	NX_WIRE_STARTED,
+	NX_WIRE_NOT_STARTED,
+	NX_WIRE_STOPPED,
+	NX_WIRE_EXITED,
+};
+
+/** enum nx_wire_stage - where the first process failed; the caller has the words */
+enum nx_wire_stage {
+	NX_STAGE_IDS = 1,
+	NX_STAGE_PLAN,
+	NX_STAGE_NET,
+	NX_STAGE_MOUNTS, /* @detail: which step of the plan */
+	NX_STAGE_TERMINAL,
+	NX_STAGE_CAPS,
+	NX_STAGE_LANDLOCK,
+	NX_STAGE_SECCOMP,
+	NX_STAGE_PROCESS,
+};
+
+/** enum nx_wire_has - which descriptors come with READY, in this order */
+enum nx_wire_has {
+	NX_WIRE_HAS_TERMINAL = 1u << 0,
+	NX_WIRE_HAS_SCRATCH = 1u << 1,
+};
+
+/* The most descriptors that one message carries: plan, session, view, three of stdio. */
+#define NX_WIRE_FDS 6
+
+struct nx_wire {
+	uint32_t kind;    /* enum nx_wire_kind */
+	int32_t value;    /* exit status as of waitpid(), signal, errno */
+	uint32_t stage;   /* FAILED: enum nx_wire_stage; READY: enum nx_wire_has */
+	uint32_t detail;
+	uint64_t micros;  /* READY: what mounting the view took */
+	uint32_t guarantees; /* READY */
+	uint32_t landlock_abi; /* READY */
+};

@@ -1,0 +1,310 @@
+/* SPDX-License-Identifier: MIT OR Apache-2.0 */
+#include "platform/fs.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/fs.h>
+#include <linux/kcmp.h>
+#include <linux/openat2.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <sys/sendfile.h>
+#include <sys/statvfs.h>
+#include <sys/syscall.h>
+#include <sys/xattr.h>
+#include <unistd.h>
+
+/* The longest piece of a path that one system call takes. */
+#define PIECE (PATH_MAX - 1)
+
+static int open_piece(int dir_fd, const char *path, uint64_t flags)
+{
+	struct open_how how = {
+		.flags = flags | O_CLOEXEC,
+		.resolve = RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS | RESOLVE_NO_MAGICLINKS,
+	};
+	int fd;
+
+	/* EAGAIN: a rename raced with "..", which no path of ours contains. */
+	do
+		fd = (int)syscall(SYS_openat2, dir_fd, path, &how, sizeof(how));
+	while (fd < 0 && (errno == EINTR || errno == EAGAIN) && !(flags & O_NONBLOCK));
+	return fd < 0 ? -errno : fd;
+}
+
+/* O_NONBLOCK keeps open() of a FIFO from waiting; then nothing special is used. */
+static int open_plain(int dir_fd, const char *path, int flags)
+{
+	struct stat st;
+	int fd = open_piece(dir_fd, path, (uint64_t)(unsigned int)flags);
+
+	if (fd < 0 || (flags & (O_PATH | O_DIRECTORY)))
+		return fd;
+	if (fstat(fd, &st) < 0 || !(S_ISREG(st.st_mode) || S_ISDIR(st.st_mode))) {
+		(void)close(fd);
+		return -ENXIO;
+	}
+	return fd;
+}
+
+int nx_fs_open(int dir_fd, const char *path, int flags)
+{
+	NX_AUTO_FD at_fd = -1;
+	struct stat st;
+	char piece[PATH_MAX];
+
+	/*
+	 * Opening a FIFO or a device can block or act: look first, without
+	 * opening. What is opened afterwards is looked at again.
+	 */
+	while (strlen(path) > PIECE) {
+		size_t n = PIECE;
+		int fd;
+
+		while (n > 0 && path[n] != '/')
+			n--;
+		if (n == 0)
+			return -ENAMETOOLONG;
+		memcpy(piece, path, n);
+		piece[n] = '\0';
+		fd = open_piece(at_fd >= 0 ? at_fd : dir_fd, piece, O_PATH | O_DIRECTORY);
+		if (fd < 0)
+			return fd;
+		nx_close_p(&at_fd);
+		at_fd = fd;
+		path += n + 1;
+	}
+	if (at_fd >= 0)
+		dir_fd = at_fd;
+	if (!(flags & (O_PATH | O_DIRECTORY)) && !strchr(path, '/')) {
+		if (fstatat(dir_fd, path, &st, AT_SYMLINK_NOFOLLOW) < 0)
+			return -errno;
+		if (S_ISLNK(st.st_mode))
+			return -ELOOP;
+		if (!S_ISREG(st.st_mode) && !S_ISDIR(st.st_mode))
+			return -ENXIO;
+	}
+	return open_plain(dir_fd, path, flags | O_NOFOLLOW);
+}
+
+int nx_fs_exchange(int a_fd, const char *a, int b_fd, const char *b)
+{
+	return renameat2(a_fd, a, b_fd, b, RENAME_EXCHANGE) < 0 ? -errno : 0;
+}
+
+int nx_fs_rename_new(int from_fd, const char *from, int to_fd, const char *to)
+{
+	return renameat2(from_fd, from, to_fd, to, RENAME_NOREPLACE) < 0 ? -errno : 0;
+}
+
+static int copy_range(int from_fd, int to_fd, off_t from, off_t to)
+{
+	off_t in = from;
+	off_t out = from;
+
+	while (in < to) {
+		ssize_t n = copy_file_range(from_fd, &in, to_fd, &out, (size_t)(to - in), 0);
+
+		if (n > 0)
+			continue;
+		if (n == 0)
+			return 0; /* the file was cut meanwhile */
+		if (errno == EINTR)
+			continue;
+		if (errno != EXDEV && errno != EINVAL && errno != EOPNOTSUPP && errno != ENOSYS)
+			return -errno;
+		if (lseek(to_fd, out, SEEK_SET) < 0)
+			return -errno;
+		n = sendfile(to_fd, from_fd, &in, (size_t)(to - in));
+		if (n < 0 && errno != EINTR)
+			return -errno;
+		if (n == 0)
+			return 0;
+		out = in;
+	}
+	return 0;
+}
+
+int nx_fs_copy_data(int from_fd, int to_fd)
+{
+	struct stat st;
+	off_t position = 0;
+
+	if (ioctl(to_fd, FICLONE, from_fd) == 0)
+		return 0;
+	if (fstat(from_fd, &st) < 0)
+		return -errno;
+	while (position < st.st_size) {
+		off_t data = lseek(from_fd, position, SEEK_DATA);
+		off_t hole;
+		int r;
+
+		if (data < 0 && errno == ENXIO)
+			break; /* only a hole is left */
+		if (data < 0)
+			data = position;
+		hole = lseek(from_fd, data, SEEK_HOLE);
+		if (hole < 0 || hole > st.st_size)
+			hole = st.st_size;
+		r = copy_range(from_fd, to_fd, data, hole);
+		if (r < 0)
+			return r;
+		position = hole;
+	}
+	return ftruncate(to_fd, st.st_size) < 0 ? -errno : 0;
+}
+
+/* KERNEL < 5.8: statx() has no mount id; then 0 for all, and rename() decides. */
+int nx_fs_mount_of(int fd, uint64_t *ret_id)
+{
+	struct statx stx;
+
+	if (statx(fd, "", AT_EMPTY_PATH, STATX_MNT_ID, &stx) < 0)
+		return -errno;
+	*ret_id = stx.stx_mask & STATX_MNT_ID ? stx.stx_mnt_id : 0;
+	return 0;
+}
+
+int nx_fs_is_frozen(int dir_fd, const char *name)
+{
+	struct statx stx;
+
+	if (statx(dir_fd, name, AT_SYMLINK_NOFOLLOW | AT_NO_AUTOMOUNT, STATX_MODE, &stx) < 0)
+		return -errno;
+	return (stx.stx_attributes & stx.stx_attributes_mask &
+		(STATX_ATTR_IMMUTABLE | STATX_ATTR_APPEND)) != 0;
+}
+
+int nx_fs_free_bytes(int fd, uint64_t *ret_bytes)
+{
+	struct statvfs vfs;
+
+	if (fstatvfs(fd, &vfs) < 0)
+		return -errno;
+	*ret_bytes = (uint64_t)vfs.f_bavail * vfs.f_frsize;
+	return 0;
+}
+
+/*
+ * KERNEL < 6.13: there is no getxattrat(), and the calls that take a descriptor
+ * refuse O_PATH and cannot name a symlink. So the folder is named through /proc,
+ * and the last component is never followed. @path has room for any such name.
+ */
+static const char *proc_path(char *path, size_t size, int dir_fd, const char *name)
+{
+	(void)snprintf(path, size, "/proc/self/fd/%d/%s", dir_fd, name);
+	return path;
+}
+
+#define PROC_PATH_SIZE (32 + NAME_MAX + 1)
+
+int nx_fs_list_xattr(int dir_fd, const char *name, struct nx_buf *names)
+{
+	char path[PROC_PATH_SIZE];
+	char few[512];
+	ssize_t n;
+
+	nx_buf_truncate(names, 0);
+	proc_path(path, sizeof(path), dir_fd, name);
+	n = llistxattr(path, few, sizeof(few));
+	if (n >= 0)
+		return nx_buf_append(names, few, (size_t)n) ? 0 : -ENOMEM;
+	if (errno == EOPNOTSUPP)
+		return 0;
+	while (errno == ERANGE) {
+		NX_AUTO_FREE char *many = NULL;
+
+		n = llistxattr(path, NULL, 0);
+		if (n < 0)
+			return -errno;
+		many = malloc((size_t)n + 1);
+		if (!many)
+			return -ENOMEM;
+		n = llistxattr(path, many, (size_t)n);
+		if (n >= 0)
+			return nx_buf_append(names, many, (size_t)n) ? 0 : -ENOMEM;
+	}
+	return -errno;
+}
+
+int nx_fs_get_xattr(int dir_fd, const char *name, const char *xattr, struct nx_buf *value)
+{
+	NX_AUTO_FREE char *data = malloc(XATTR_SIZE_MAX);
+	char path[PROC_PATH_SIZE];
+	ssize_t n;
+
+	nx_buf_truncate(value, 0);
+	if (!data)
+		return -ENOMEM;
+	n = lgetxattr(proc_path(path, sizeof(path), dir_fd, name), xattr, data, XATTR_SIZE_MAX);
+	if (n < 0)
+		return -errno;
+	return nx_buf_append(value, data, (size_t)n) ? 0 : -ENOMEM;
+}
+
+int nx_fs_set_xattr(int dir_fd, const char *name, const char *xattr, const struct nx_buf *value)
+{
+	char path[PROC_PATH_SIZE];
+	int r;
+
+	proc_path(path, sizeof(path), dir_fd, name);
+	r = value ? lsetxattr(path, xattr, value->size ? value->data : "", value->size, 0) :
+		    lremovexattr(path, xattr);
+	return r < 0 ? -errno : 0;
+}
+
+int nx_fs_handle(int dir_fd, const char *name, struct nx_buf *handle)
+{
+	struct {
+		struct file_handle head;
+		unsigned char bytes[MAX_HANDLE_SZ];
+	} h = { .head.handle_bytes = MAX_HANDLE_SZ };
+	int mount_id;
+
+	nx_buf_truncate(handle, 0);
+	if (name_to_handle_at(dir_fd, name, &h.head, &mount_id, 0) < 0)
+		return -errno;
+	if (!nx_buf_append(handle, &h.head.handle_type, sizeof(h.head.handle_type)) ||
+	    !nx_buf_append(handle, h.head.f_handle, h.head.handle_bytes))
+		return -ENOMEM;
+	return 0;
+}
+
+int nx_fs_chmod(int dir_fd, const char *name, mode_t mode)
+{
+	NX_AUTO_FD fd = -1;
+	char path[PROC_PATH_SIZE];
+	struct stat st;
+
+	/* KERNEL < 6.6: there is no fchmodat2(); a descriptor cannot be swapped. */
+	fd = openat(dir_fd, name, O_PATH | O_NOFOLLOW | O_CLOEXEC);
+	if (fd < 0 || fstat(fd, &st) < 0)
+		return -errno;
+	if (S_ISLNK(st.st_mode))
+		return -ELOOP;
+	(void)snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
+	return chmod(path, mode) < 0 ? -errno : 0;
+}
+
+bool nx_fs_is_same_file(int a, int b)
+{
+	struct stat sa;
+	struct stat sb;
+	pid_t self = getpid();
+	long r = syscall(SYS_kcmp, self, self, KCMP_FILE, a, b);
+
+	if (r >= 0)
+		return r == 0;
+	/* Without kcmp: the same pipe or terminal is as good as the same file. */
+	return fstat(a, &sa) == 0 && fstat(b, &sb) == 0 && sa.st_dev == sb.st_dev &&
+	       sa.st_ino == sb.st_ino && !S_ISREG(sa.st_mode);
+}
+
+/* <ext4.h> is no part of the kernel's interface headers; the number is. */
+#define NX_EXT4_IOC_ALLOC_DA_BLKS _IO('f', 12)
+
+void nx_fs_settle(int fd)
+{
+	(void)ioctl(fd, NX_EXT4_IOC_ALLOC_DA_BLKS);
+}

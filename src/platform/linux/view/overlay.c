@@ -1,0 +1,259 @@
+/* SPDX-License-Identifier: MIT OR Apache-2.0 */
+#include "platform/linux/view/overlay.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/mount.h>
+#include <sys/sysmacros.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "platform/fs.h"
+
+/* What a mount made here must never do, whoever made it. */
+#define ATTRIBUTES (MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV)
+
+int nx_overlay_mount(const char *lower, const char *upper, const char *work, bool privileged)
+{
+	const struct {
+		enum fsconfig_command command;
+		const char *key;
+		const char *value;
+	} settings[] = {
+		{ FSCONFIG_SET_STRING, "lowerdir", lower },
+		{ FSCONFIG_SET_STRING, "upperdir", upper },
+		{ FSCONFIG_SET_STRING, "workdir", work },
+		{ FSCONFIG_SET_FLAG, "volatile", NULL },
+		{ FSCONFIG_SET_STRING, "metacopy", "off" },
+		{ FSCONFIG_SET_STRING, "index", "off" },
+		{ FSCONFIG_SET_STRING, "nfs_export", "off" },
+		/* userxattr rules redirect_dir out; without it rename(2) of a lower
+		 * folder is EXDEV, and mv copies. */
+		{ privileged ? FSCONFIG_SET_STRING : FSCONFIG_SET_FLAG,
+		  privileged ? "redirect_dir" : "userxattr", privileged ? "on" : NULL },
+		{ FSCONFIG_CMD_CREATE, NULL, NULL },
+	};
+	NX_AUTO_FD fs_fd = fsopen("overlay", FSOPEN_CLOEXEC);
+	int fd;
+
+	if (fs_fd < 0)
+		return -errno;
+	for (size_t i = 0; i < NX_ARRAY_SIZE(settings); i++)
+		if (fsconfig(fs_fd, settings[i].command, settings[i].key, settings[i].value, 0) < 0)
+			return -errno;
+	fd = fsmount(fs_fd, FSMOUNT_CLOEXEC, ATTRIBUTES);
+	return fd < 0 ? -errno : fd;
+}
+
+/* The root of the view is the upper's root: it must look like the workspace. */
+static int mirror_root(const struct nx_view *view)
+{
+	NX_CLEANUP(nx_buf_fini) struct nx_buf names = NX_BUF_INIT;
+	NX_CLEANUP(nx_buf_fini) struct nx_buf value = NX_BUF_INIT;
+	struct timespec times[2];
+	struct stat st;
+	struct stat mine;
+	int r;
+
+	if (fstat(view->workspace_fd, &st) < 0 || fstat(view->upper_fd, &mine) < 0)
+		return -errno;
+	if ((mine.st_uid != st.st_uid || mine.st_gid != st.st_gid) &&
+	    fchown(view->upper_fd, st.st_uid, st.st_gid) < 0 && errno != EPERM)
+		return -errno;
+	r = nx_fs_list_xattr(view->workspace_fd, ".", &names);
+	if (r < 0)
+		return r;
+	for (const char *name = names.data; name && name < names.data + names.size;
+	     name += strlen(name) + 1) {
+		if (nx_strategy_overlay.is_private(name))
+			continue;
+		/* Attributes of security modules and such cannot be copied by everyone. */
+		if (nx_fs_get_xattr(view->workspace_fd, ".", name, &value) == 0)
+			(void)nx_fs_set_xattr(view->upper_fd, ".", name, &value);
+	}
+	if (fchmod(view->upper_fd, st.st_mode & 07777) < 0)
+		return -errno;
+	/* Last: everything above moves it. */
+	times[0] = st.st_atim;
+	times[1] = st.st_mtim;
+	return futimens(view->upper_fd, times) < 0 ? -errno : 0;
+}
+
+/*
+ * Makes the upper and the work folder. A whiteout takes the store out of the
+ * view; an unprivileged user may make one on a bare filesystem.
+ */
+static int make_layers(struct nx_view *view)
+{
+	int r;
+
+	if (mkdirat(view->session_fd, NX_OVERLAY_UPPER, 0700) < 0 ||
+	    mkdirat(view->session_fd, NX_OVERLAY_WORK, 0700) < 0)
+		return -errno;
+	view->upper_fd = openat(view->session_fd, NX_OVERLAY_UPPER,
+				O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+	if (view->upper_fd < 0)
+		return -errno;
+	if (mknodat(view->upper_fd, ".nexbox", S_IFCHR | 0600, makedev(0, 0)) < 0)
+		return -errno;
+	r = mirror_root(view);
+	if (r < 0)
+		return r;
+	return fstat(view->upper_fd, &view->upper_root) < 0 ? -errno : 0;
+}
+
+/*
+ * With real privilege the overlay is mounted here, in the caller's own user
+ * namespace, and handed in. Without, EPERM: the enclave mounts it.
+ */
+static int mount_here(struct nx_view *view)
+{
+	char lower[32];
+	char upper[48];
+	char work[48];
+	int fd;
+
+	(void)snprintf(lower, sizeof(lower), "/proc/self/fd/%d", view->workspace_fd);
+	(void)snprintf(upper, sizeof(upper), "/proc/self/fd/%d/" NX_OVERLAY_UPPER, view->session_fd);
+	(void)snprintf(work, sizeof(work), "/proc/self/fd/%d/" NX_OVERLAY_WORK, view->session_fd);
+	fd = nx_overlay_mount(lower, upper, work, true);
+	if (fd == -EPERM)
+		return 0;
+	if (fd < 0)
+		return fd;
+	view->mount_fd = fd;
+	return 0;
+}
+
+static int prepare(struct nx_view *view, struct nexbox_error *err)
+{
+	struct timespec begin;
+	struct timespec end;
+	int r;
+
+	(void)clock_gettime(CLOCK_MONOTONIC, &begin);
+	r = make_layers(view);
+	if (r < 0)
+		return nx_fail(err, nx_errc_of(-r), -r, "overlay",
+			       "cannot make the layers of a view in '%s'", nx_quote(view->session));
+	r = mount_here(view);
+	if (r < 0)
+		return nx_fail(err, NEXBOX_E_UNSUPPORTED, -r, "overlay",
+			       "no overlay can be mounted over '%s': its filesystem cannot be a layer",
+			       nx_quote(view->workspace));
+	(void)clock_gettime(CLOCK_MONOTONIC, &end);
+	view->make_micros = (uint64_t)((end.tv_sec - begin.tv_sec) * 1000000 +
+				       (end.tv_nsec - begin.tv_nsec) / 1000);
+	return 0;
+}
+
+static bool is_whiteout(const struct stat *st)
+{
+	return S_ISCHR(st->st_mode) && st->st_rdev == makedev(0, 0);
+}
+
+/* The two families of names; which one the kernel writes depends on the mounter. */
+static const char *after_prefix(const char *name)
+{
+	static const char *const prefixes[] = { "user.overlay.", "trusted.overlay." };
+
+	for (size_t i = 0; i < NX_ARRAY_SIZE(prefixes); i++)
+		if (strncmp(name, prefixes[i], strlen(prefixes[i])) == 0)
+			return name + strlen(prefixes[i]);
+	return NULL;
+}
+
+static bool is_private(const char *name)
+{
+	return after_prefix(name) != NULL;
+}
+
+/* "overlay.overlay.": how the kernel stores one that was set through the view. */
+static bool is_forged(const char *name)
+{
+	const char *rest = after_prefix(name);
+
+	return rest && strncmp(rest, "overlay.", 8) == 0;
+}
+
+/* What the kernel may leave on an entry of the upper, and what it means to us. */
+static const struct {
+	const char *name;
+	uint32_t mark; /* 0: nothing */
+} known[] = {
+	{ "opaque", NX_MARK_OPAQUE },
+	{ "redirect", NX_MARK_REDIRECT },
+	{ "origin", 0 },   /* which lower inode it was copied from */
+	{ "impure", 0 },   /* some child has an origin */
+	{ "nlink", 0 },    /* hard links of the union */
+	{ "protattr", 0 }, /* inode flags */
+	{ "uuid", 0 },     /* of the union */
+	{ "upper", 0 },    /* index entries */
+};
+
+static int read_mark(int dir_fd, const char *path, const char *xattr, uint32_t *marks,
+		     struct nx_buf *redirect, struct nexbox_error *err)
+{
+	NX_CLEANUP(nx_buf_fini) struct nx_buf value = NX_BUF_INIT;
+	const char *rest = after_prefix(xattr);
+	int r;
+
+	for (size_t i = 0; i < NX_ARRAY_SIZE(known); i++) {
+		if (strcmp(rest, known[i].name) != 0)
+			continue;
+		if (known[i].mark == 0)
+			return 0;
+		r = nx_fs_get_xattr(dir_fd, ".", xattr, &value);
+		if (r < 0)
+			return nx_fail(err, NEXBOX_E_SYSTEM, -r, "overlay", "cannot read '%s' of '%s'",
+				       xattr, nx_quote(path));
+		/* "x": a folder with attribute whiteouts, which nothing here makes. */
+		if (known[i].mark == NX_MARK_OPAQUE &&
+		    (value.size != 1 || value.data[0] != 'y'))
+			break;
+		*marks |= known[i].mark;
+		if (known[i].mark == NX_MARK_REDIRECT)
+			nx_buf_append(redirect, value.data, value.size);
+		return redirect->failed ? nx_nomem(err, "overlay") : 0;
+	}
+	if (is_forged(xattr))
+		return 0; /* the command's; refused where it would be promoted */
+	return nx_fail(err, NEXBOX_E_CORRUPT, 0, "overlay",
+		       "the layer's folder '%s' carries the unknown attribute '%s'", nx_quote(path),
+		       xattr);
+}
+
+static int read_marks(int dir_fd, const char *path, uint32_t *ret_marks, struct nx_buf *redirect,
+		      struct nexbox_error *err)
+{
+	NX_CLEANUP(nx_buf_fini) struct nx_buf names = NX_BUF_INIT;
+	uint32_t marks = 0;
+	int r = nx_fs_list_xattr(dir_fd, ".", &names);
+
+	nx_buf_truncate(redirect, 0);
+	if (r < 0)
+		return nx_fail(err, NEXBOX_E_SYSTEM, -r, "overlay",
+			       "cannot read the attributes of '%s'", nx_quote(path));
+	for (const char *name = names.data; name && name < names.data + names.size;
+	     name += strlen(name) + 1) {
+		if (!is_private(name))
+			continue;
+		r = read_mark(dir_fd, path, name, &marks, redirect, err);
+		if (r < 0)
+			return r;
+	}
+	*ret_marks = marks;
+	return 0;
+}
+
+const struct nx_strategy nx_strategy_overlay = {
+	.name = "overlay",
+	.guarantees = NEXBOX_GUARANTEE_SAME_PATH,
+	.prepare = prepare,
+	.is_whiteout = is_whiteout,
+	.read_marks = read_marks,
+	.is_private = is_private,
+	.is_forged = is_forged,
+};

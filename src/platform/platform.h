@@ -1,0 +1,241 @@
+/* SPDX-License-Identifier: MIT OR Apache-2.0 */
+#pragma once
+
+/*
+ * What an operating system must be able to do for nex-box. Core walks these
+ * tables and never asks which system it is on. There are no empty slots: what a
+ * host cannot give is an error or a guarantee that is reported as missing.
+ *
+ * A run goes through a platform in this order:
+ *
+ *	start()   the first process of the enclave; it sets itself up while the
+ *	          caller makes the session's folders
+ *	launch()  here is the view and the command: mount, confine, execute
+ *	events    READY, STARTED, STOPPED, EXITED …, read whenever event_fd() is
+ *	          readable, until GONE
+ *	free()    ends whatever is left
+ */
+
+#include <stdbool.h>
+#include <sys/stat.h>
+
+#include "base/buf.h"
+#include "base/error.h"
+
+struct nx_enclave; /* a started enclave; its body is the platform's own */
+
+/** enum nx_start_flags - bits of nx_start.flags */
+enum nx_start_flags {
+	NX_START_NET_HOST = 1u << 0, /* the host's network instead of none */
+	NX_START_FORK = 1u << 1,     /* fork the caller instead of executing the helper */
+};
+
+/**
+ * struct nx_start - what the first process of an enclave has to know at once
+ * @flags:  enum nx_start_flags
+ * @helper: (borrowed, optional) path of the helper program
+ */
+struct nx_start {
+	uint32_t flags;
+	const char *helper;
+};
+
+/**
+ * struct nx_view - the copy-on-write tree, before it is mounted
+ * @strategy:    who made it
+ * @workspace:   (borrowed) real path of the workspace
+ * @session:     (borrowed) path of the session's folder
+ * @workspace_fd: (borrowed)
+ * @session_fd:  (borrowed)
+ * @upper_fd:    (owned) what the command changed, as @strategy's layer writes it
+ * @mount_fd:    (owned) the mounted view when the caller could mount it itself,
+ *               else -1: the enclave's first process mounts it
+ * @upper_root:  the upper's root as it was made, to tell whether the command
+ *               changed the mode or the owner of the workspace
+ * @make_micros: what making it took so far
+ */
+struct nx_view {
+	const struct nx_strategy *strategy;
+	const char *workspace;
+	const char *session;
+	int workspace_fd;
+	int session_fd;
+	int upper_fd;
+	int mount_fd;
+	struct stat upper_root;
+	uint64_t make_micros;
+};
+
+#define NX_VIEW_INIT { .workspace_fd = -1, .session_fd = -1, .upper_fd = -1, .mount_fd = -1 }
+
+/** enum nx_mark - what a folder of the upper layer says about the one below it */
+enum nx_mark {
+	NX_MARK_OPAQUE = 1u << 0,   /* nothing below shows through */
+	NX_MARK_REDIRECT = 1u << 1, /* what shows through comes from another folder */
+};
+
+/**
+ * struct nx_strategy - one way to make a view
+ * @name:       as in DESIGN 2
+ * @guarantees: enum nexbox_guarantee that hold because of the way it works
+ * @prepare:    make the layers below @view->session_fd and fill @view
+ * @is_whiteout: whether an entry of the upper says "deleted"
+ * @read_marks: what an upper folder says: *ret_marks (enum nx_mark), and with
+ *              NX_MARK_REDIRECT the folder meant in @redirect: absolute within
+ *              the view, or a name in the same folder. An unknown private
+ *              attribute is NEXBOX_E_CORRUPT: guessing could delete a folder
+ * @is_private: whether an extended attribute of the upper belongs to the layer
+ *              and is none of the command's
+ * @is_forged:  whether an extended attribute of the upper was set by the command
+ *              under a name that is reserved for layers
+ */
+struct nx_strategy {
+	const char *name;
+	uint32_t guarantees;
+	int (*prepare)(struct nx_view *view, struct nexbox_error *err);
+	bool (*is_whiteout)(const struct stat *st);
+	int (*read_marks)(int dir_fd, const char *path, uint32_t *ret_marks,
+			  struct nx_buf *redirect, struct nexbox_error *err);
+	bool (*is_private)(const char *xattr_name);
+	bool (*is_forged)(const char *xattr_name);
+};
+
+/** enum nx_launch_flags - bits of nx_launch.flags */
+enum nx_launch_flags {
+	NX_LAUNCH_TERMINAL = 1u << 0, /* give the command a terminal of the enclave's own */
+};
+
+/**
+ * struct nx_launch - the command and what it may see; all borrowed
+ * @argv, @envp:  NULL-terminated
+ * @directory:    where it starts: absolute, inside the workspace
+ * @home:         the home directory that gets a layer of its own, thrown away;
+ *                NULL when there is none, or the view covers it
+ * @secrets_home: where credentials are looked for and hidden; may be NULL
+ * @grants:       array of @n_grants, paths absolute
+ * @stdin_fd:     what the command reads; -1: nothing
+ * @stdout_fd:    the writing end of a pipe; -1 with a terminal
+ * @stderr_fd:    likewise; with a terminal -1 unless it goes elsewhere
+ * @rows, @columns: size of the terminal
+ * @deadline_ms:  the enclave ends itself that long after the command started,
+ *                even if the caller is asleep; 0: never
+ */
+struct nx_launch {
+	uint32_t flags;
+	const struct nx_view *view;
+	const char *const *argv;
+	const char *const *envp;
+	const char *directory;
+	const char *home;
+	const char *secrets_home;
+	const struct nexbox_grant *grants;
+	size_t n_grants;
+	int stdin_fd;
+	int stdout_fd;
+	int stderr_fd;
+	uint16_t rows;
+	uint16_t columns;
+	uint64_t deadline_ms;
+};
+
+/** enum nx_event_kind - what an enclave has to say */
+enum nx_event_kind {
+	NX_EVENT_READY = 1,   /* set up; the command is about to start */
+	NX_EVENT_STARTED,     /* the command runs */
+	NX_EVENT_NOT_STARTED, /* it could not be executed: os_code */
+	NX_EVENT_STOPPED,     /* its process group was stopped at the terminal: signal */
+	NX_EVENT_EXITED,      /* it ended: exit_code or signal */
+	NX_EVENT_FAILED,      /* the enclave could not be made: the error is set */
+	NX_EVENT_GONE,        /* nothing of the enclave is left to talk to */
+};
+
+/**
+ * struct nx_event - one of them
+ * @kind:         enum nx_event_kind
+ * @exit_code:    EXITED: -1 when a signal ended it
+ * @signal_number: EXITED, STOPPED
+ * @os_code:      NOT_STARTED: errno of execve
+ * @guarantees:   READY: enum nexbox_guarantee that hold by what was applied
+ * @make_micros:  READY: what mounting the view took
+ * @terminal_fd:  READY: (transfer full) the master of the terminal, or -1
+ * @scratch_fd:   READY: (transfer full) root of the thrown-away layers, or -1
+ */
+struct nx_event {
+	uint32_t kind;
+	int32_t exit_code;
+	int32_t signal_number;
+	int32_t os_code;
+	uint32_t guarantees;
+	uint64_t make_micros;
+	int terminal_fd;
+	int scratch_fd;
+};
+
+/**
+ * struct nx_cow_place - a place whose writes are thrown away
+ * @path:  absolute path on the host
+ * @upper: path of its upper layer below scratch_fd
+ */
+struct nx_cow_place {
+	const char *path;
+	const char *upper;
+};
+
+/** struct nx_platform - one operating system */
+struct nx_platform {
+	const char *name;
+	const char *tier;
+	const struct nx_strategy *const *strategies; /* NULL-terminated, best first */
+
+	/* Start the first process. Nothing on disk is touched. */
+	int (*start)(const struct nx_start *start, struct nx_enclave **ret_enclave,
+		     struct nexbox_error *err);
+
+	/* Hand it the view and the command. Returns before the command has started. */
+	int (*launch)(struct nx_enclave *enclave, const struct nx_launch *launch,
+		      struct nexbox_error *err);
+
+	/* Readable when next_event() has something to say. Borrowed. */
+	int (*event_fd)(const struct nx_enclave *enclave);
+
+	/* Readable when every process of the enclave has ended. Borrowed. */
+	int (*process_fd)(const struct nx_enclave *enclave);
+
+	/*
+	 * The next event; does not block: call it when event_fd() is readable.
+	 * @err is filled for FAILED.
+	 */
+	int (*next_event)(struct nx_enclave *enclave, struct nx_event *ret_event,
+			  struct nexbox_error *err);
+
+	/* Send a signal to the command's process group; a dead one is no error. */
+	void (*signal)(struct nx_enclave *enclave, int signal_number);
+
+	/* Kill everything in it, at once. */
+	void (*kill)(struct nx_enclave *enclave);
+
+	/* The copy-on-write places that launch() made: array, borrowed until free(). */
+	const struct nx_cow_place *(*cow_places)(const struct nx_enclave *enclave,
+						 size_t *ret_n_places);
+
+	/* Kill, reap and forget. Accepts NULL; returns NULL. */
+	struct nx_enclave *(*free)(struct nx_enclave *enclave);
+};
+
+/**
+ * nx_platform_default() - the platform of this build
+ *
+ * Return: a static table.
+ * Context: any thread.
+ */
+const struct nx_platform *nx_platform_default(void);
+
+/**
+ * nx_helper_main() - be the first process of an enclave, if that is what was started
+ * @argc: as given to main()
+ * @argv: (borrowed) as given to main()
+ *
+ * Return: -1 when the process was started as something else.
+ * Context: the only thread of a fresh process.
+ */
+int nx_helper_main(int argc, char **argv);
