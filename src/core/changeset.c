@@ -416,6 +416,9 @@ static int add_modified(struct walk *walk, const struct job *job, const char *pa
 	change->flags |= NX_CHANGE_TOP;
 	change->entry.what = what;
 	change->entry.flags = hashes.entry.flags;
+	if (S_ISREG(then->st.st_mode) &&
+	    (uint64_t)then->st.st_blocks * 512 < (uint64_t)then->st.st_size)
+		change->flags |= NX_CHANGE_WAS_SPARSE;
 	memcpy(change->entry.blake3_before, hashes.entry.blake3_before, 32);
 	memcpy(change->entry.blake3_after, hashes.entry.blake3_after, 32);
 	if (!is_upper) {

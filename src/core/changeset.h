@@ -27,6 +27,7 @@ enum nx_change_flags {
 	NX_CHANGE_WAS_DIRECTORY = 1u << 2, /* TYPE_CHANGED: from a folder */
 	NX_CHANGE_FORGED = 1u << 3,     /* carries a private attribute of a layer's */
 	NX_CHANGE_CAPABILITY = 1u << 4, /* carries a file capability */
+	NX_CHANGE_WAS_SPARSE = 1u << 5, /* MODIFIED: the workspace's file has holes */
 };
 
 /**

@@ -483,8 +483,11 @@ static int stage_one(const struct work *work, const struct nx_change *change)
 		r = strip(promotion, spot.dir_fd, spot.name);
 	if (r == 0 && change->entry.type == NEXBOX_TYPE_FILE &&
 	    change->entry.kind != NEXBOX_ENTRY_CREATED) {
-		NX_AUTO_FD fd = nx_fs_open(spot.dir_fd, spot.name, O_RDONLY);
+		bool dig = change->flags & NX_CHANGE_WAS_SPARSE;
+		NX_AUTO_FD fd = nx_fs_open(spot.dir_fd, spot.name, dig ? O_RDWR : O_RDONLY);
 
+		if (fd >= 0 && dig)
+			nx_fs_dig_holes(fd);
 		if (fd >= 0)
 			nx_fs_settle(fd);
 	}

@@ -5,6 +5,7 @@
 #include <fcntl.h>
 #include <limits.h>
 #include <stdio.h>
+#include <sys/ioctl.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/uio.h>
@@ -12,16 +13,16 @@
 
 #include "base/cleanup.h"
 
-/* After POLLOUT a pipe takes this much at least, and a terminal this much. */
+/* After POLLOUT a pipe takes this much, and a terminal this much, for sure. */
 #define PIPE_ROOM PIPE_BUF
-#define TERMINAL_ROOM 128
+#define TERMINAL_ROOM 1
 
 void nx_pump_init(struct nx_pump *pump)
 {
 	pump->from_fd = pump->to_fd = -1;
 	pump->owns_from = pump->owns_to = false;
 	pump->from_way = pump->to_way = NX_WAY_NONE;
-	pump->broke = false;
+	pump->broke = pump->asks = false;
 	pump->position = -1;
 	pump->begin = pump->end = 0;
 	pump->seen = NULL;
@@ -40,6 +41,19 @@ static int open_own(int fd, int flags)
 	return open(path, flags | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
 }
 
+/* Somebody else's terminal can still be ours to open, if it controls us. */
+static int open_own_terminal(int fd)
+{
+	NX_AUTO_FD own = open("/dev/tty", O_WRONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
+	unsigned int theirs;
+	unsigned int ours;
+
+	if (own < 0 || ioctl(fd, TIOCGDEV, &theirs) < 0 || ioctl(own, TIOCGDEV, &ours) < 0 ||
+	    ours != theirs)
+		return -1;
+	return nx_take_fd(&own);
+}
+
 void nx_pump_write_to(struct nx_pump *pump, int fd)
 {
 	struct stat st;
@@ -54,6 +68,8 @@ void nx_pump_write_to(struct nx_pump *pump, int fd)
 		pump->to_way = NX_WAY_SOCKET;
 	else if (S_ISFIFO(st.st_mode) || (S_ISCHR(st.st_mode) && isatty(fd))) {
 		own = open_own(fd, O_WRONLY);
+		if (own < 0 && S_ISCHR(st.st_mode))
+			own = open_own_terminal(fd);
 		pump->to_way = own >= 0		       ? NX_WAY_OWN :
 			       S_ISFIFO(st.st_mode) ? NX_WAY_NOWAIT :
 							      NX_WAY_POLLED;
@@ -73,6 +89,7 @@ void nx_pump_read_from(struct nx_pump *pump, int fd)
 	pump->from_way = NX_WAY_POLLED;
 	if (fstat(fd, &st) < 0)
 		return;
+	pump->asks = isatty(fd) && tcgetpgrp(fd) >= 0;
 	if (S_ISREG(st.st_mode)) {
 		/* By position: the caller's offset is set once, at the end. */
 		pump->from_way = NX_WAY_FILE;
@@ -109,12 +126,7 @@ static void close_to(struct nx_pump *pump)
  */
 static bool may_read(const struct nx_pump *pump)
 {
-	pid_t group;
-
-	if (pump->from_way != NX_WAY_OWN && pump->from_way != NX_WAY_POLLED)
-		return true;
-	group = tcgetpgrp(pump->from_fd);
-	return group < 0 || group == getpgrp();
+	return !pump->asks || tcgetpgrp(pump->from_fd) == getpgrp();
 }
 
 void nx_pump_poll(const struct nx_pump *pump, struct pollfd *fds)

@@ -12,10 +12,6 @@
 #include "base/path.h"
 #include "core/environment.h"
 
-/* Strategies of the design that have not landed: another word than "unknown". */
-static const char *const to_come[] = { "btrfs-snapshot", "reflink",	"fuse-overlayfs",
-				       "copy",		 "apfs-clone",	"block-clone" };
-
 #define KNOWN_FLAGS                                                                       \
 	(NEXBOX_RUN_COMMIT | NEXBOX_RUN_KEEP | NEXBOX_RUN_NET_HOST | NEXBOX_RUN_BEST_EFFORT | \
 	 NEXBOX_RUN_CLEAN_ENV | NEXBOX_RUN_CAPTURE | NEXBOX_RUN_FORK)
@@ -64,8 +60,8 @@ static int choose_strategy(struct nx_spec *spec, const struct nx_platform *platf
 		if (strcmp(name, spec->strategy->name) == 0)
 			return 0;
 	}
-	for (size_t i = 0; i < NX_ARRAY_SIZE(to_come); i++)
-		if (strcmp(name, to_come[i]) == 0)
+	for (size_t i = 0; platform->strategies_to_come[i]; i++)
+		if (strcmp(name, platform->strategies_to_come[i]) == 0)
 			return nx_fail(err, NEXBOX_E_UNSUPPORTED, 0, "spec",
 				       "the strategy '%s' is not in this version yet: use 'auto'",
 				       name);
@@ -159,7 +155,7 @@ static bool home_of_user(char *ret_path, size_t size)
 	while (file && !found && (entry = fgetpwent(file))) {
 		found = entry->pw_uid == geteuid() && strlen(entry->pw_dir) < size;
 		if (found)
-			(void)strcpy(ret_path, entry->pw_dir);
+			(void)snprintf(ret_path, size, "%s", entry->pw_dir);
 	}
 	if (file)
 		(void)fclose(file);

@@ -8,6 +8,7 @@
 #include <string.h>
 #include <sys/file.h>
 #include <sys/random.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "core/remove.h"
@@ -176,6 +177,18 @@ static int open_store(struct nx_session *session, const char *workspace, bool *r
 }
 
 /*
+ * A process lets go of its locks a moment before the kernel ends the rest of its
+ * box, so what is swept may still grow for that moment.
+ */
+static void remove_session(int sessions_fd, const char *name)
+{
+	const struct timespec pause = { .tv_nsec = 5000000 };
+
+	for (int i = 0; i < 40 && nx_remove_tree(sessions_fd, name) < 0; i++)
+		(void)nanosleep(&pause, NULL);
+}
+
+/*
  * Removes the sessions of dead runs. Needs the lock on sessions/, so that none
  * is just being made.
  */
@@ -202,7 +215,7 @@ static void sweep(int sessions_fd)
 			continue;
 		if (faccessat(fd, KEPT, F_OK, AT_SYMLINK_NOFOLLOW) == 0)
 			continue;
-		(void)nx_remove_tree(sessions_fd, entry->d_name);
+		remove_session(sessions_fd, entry->d_name);
 	}
 	(void)closedir(dir);
 }
@@ -328,7 +341,7 @@ struct nx_session *nx_session_free(struct nx_session *session)
 	if (!session)
 		return NULL;
 	if (session->sessions_fd >= 0 && session->fd >= 0 && !session->kept)
-		(void)nx_remove_tree(session->sessions_fd, session->id);
+		remove_session(session->sessions_fd, session->id);
 	if (session->store_fd >= 0 && !session->kept)
 		remove_store(session);
 	nx_close_p(&session->fd);

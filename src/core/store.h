@@ -14,7 +14,8 @@
  *	                alone and may remove the store
  *	sessions/       exclusively while a session is made or swept
  *	sessions/box_…  exclusively by the run and by the first process of its box,
- *	                on one descriptor: the lock is free exactly when both are dead
+ *	                on one descriptor: the lock is free when both are dead, or
+ *	                dying: what is left of the box ends within a moment
  *
  * Invariants: nothing below `.nexbox` is ever followed, executed or believed;
  * the host may delete it at any time; a session without a `kept` file whose lock

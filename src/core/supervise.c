@@ -404,6 +404,8 @@ static void handle_time(struct nx_supervisor *supervisor)
 		return;
 	}
 	if (supervisor->grace_ns && now >= supervisor->grace_ns) {
+		/* From here on the answer is "deadline", whatever the command makes of it. */
+		supervisor->end->timed_out = true;
 		supervisor->grace_ns = 0;
 		supervisor->platform->signal(supervisor->enclave, SIGTERM);
 	}
@@ -506,6 +508,9 @@ static void drain(struct nx_supervisor *supervisor)
 		fds[PUMPS].fd = fds[PUMPS + 1].fd = -1;
 		nx_pump_poll(&supervisor->pumps[OUTPUT], fds + PUMPS + 2);
 		nx_pump_poll(&supervisor->pumps[ERRORS], fds + PUMPS + 4);
+		if (fds[PUMPS + 2].fd < 0 && fds[PUMPS + 3].fd < 0 && fds[PUMPS + 4].fd < 0 &&
+		    fds[PUMPS + 5].fd < 0)
+			return; /* nothing can come any more */
 		n = ppoll(fds, N_FDS, due == NEVER ? NULL : &timeout, NULL);
 		if (n == 0 || (n > 0 && fds[CONTROL].revents))
 			return; /* late, or the caller has enough of it */

@@ -182,3 +182,15 @@ bool nx_fs_is_same_file(int a, int b);
  * Context: any thread.
  */
 void nx_fs_settle(int fd);
+
+/**
+ * nx_fs_dig_holes() - give back the blocks of a file that hold only zeroes
+ * @fd: (borrowed) a regular file, open for reading and writing
+ *
+ * An overlay copies a file up a mebibyte at a time, and so fills its holes. The
+ * modification time stays.
+ *
+ * Return: nothing: a file that stays as it is, is right as well.
+ * Context: any thread; not after fork.
+ */
+void nx_fs_dig_holes(int fd);

@@ -186,6 +186,7 @@ struct nx_platform {
 	const char *name;
 	const char *tier;
 	const struct nx_strategy *const *strategies; /* NULL-terminated, best first */
+	const char *const *strategies_to_come;       /* named in the contract, not landed */
 
 	/* Start the first process. Nothing on disk is touched. */
 	int (*start)(const struct nx_start *start, struct nx_enclave **ret_enclave,

@@ -203,7 +203,7 @@ def test_a_while_read_loop_around_nexbox_is_not_eaten(here, shell):
 
 
 def test_a_while_read_loop_on_a_pipe_is_not_eaten(shell):
-    done = shell("seq 20 | while read n; do $NB true; echo $n; done")
+    done = shell("seq 0 19 | while read n; do $NB true; echo $n; done")
     assert done.stdout == b"".join(b"%d\n" % i for i in range(20))
 
 

@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/falloc.h>
 #include <linux/fs.h>
 #include <linux/kcmp.h>
 #include <linux/openat2.h>
@@ -307,4 +308,41 @@ bool nx_fs_is_same_file(int a, int b)
 void nx_fs_settle(int fd)
 {
 	(void)ioctl(fd, NX_EXT4_IOC_ALLOC_DA_BLKS);
+}
+
+static bool is_zero(const unsigned char *data, size_t size)
+{
+	return size == 0 || (data[0] == 0 && memcmp(data, data + 1, size - 1) == 0);
+}
+
+/* One run of data: whole blocks of zeroes in it become holes. */
+static void dig_in(int fd, off_t from, off_t to, off_t block)
+{
+	NX_AUTO_FREE unsigned char *chunk = malloc((size_t)block);
+
+	for (from -= from % block; chunk && from + block <= to; from += block)
+		if (pread(fd, chunk, (size_t)block, from) == block && is_zero(chunk, (size_t)block))
+			(void)fallocate(fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, from, block);
+}
+
+void nx_fs_dig_holes(int fd)
+{
+	struct timespec times[2];
+	struct stat st;
+	off_t position = 0;
+
+	if (fstat(fd, &st) < 0 || st.st_blksize <= 0)
+		return;
+	while (position < st.st_size) {
+		off_t data = lseek(fd, position, SEEK_DATA);
+		off_t hole = data < 0 ? -1 : lseek(fd, data, SEEK_HOLE);
+
+		if (hole < 0)
+			break;
+		dig_in(fd, data, hole, st.st_blksize);
+		position = hole;
+	}
+	times[0] = st.st_atim;
+	times[1] = st.st_mtim;
+	(void)futimens(fd, times);
 }

@@ -536,10 +536,15 @@ struct nx_enclave *nx_enclave_free(struct nx_enclave *enclave)
 
 static const struct nx_strategy *const strategies[] = { &nx_strategy_overlay, NULL };
 
+static const char *const strategies_to_come[] = {
+	"btrfs-snapshot", "reflink", "fuse-overlayfs", "copy", "apfs-clone", "block-clone", NULL,
+};
+
 const struct nx_platform nx_platform_linux = {
 	.name = "linux",
 	.tier = "namespaces",
 	.strategies = strategies,
+	.strategies_to_come = strategies_to_come,
 	.start = start,
 	.launch = launch,
 	.event_fd = event_fd,
