@@ -36,6 +36,9 @@ struct run {
 
 static void run_fini(struct run *run)
 {
+	/* Nothing is left in the box that could write: it dies while we clean up. */
+	if (run->end.alone && !run->outcome->public.kept)
+		run->view.strategy->discard(&run->view);
 	if (run->enclave)
 		run->enclave = run->platform->free(run->enclave);
 	run->supervisor = nx_supervisor_free(run->supervisor);
@@ -43,6 +46,8 @@ static void run_fini(struct run *run)
 	nx_close_p(&run->undo_fd);
 	nx_close_p(&run->view.mount_fd);
 	nx_close_p(&run->view.upper_fd);
+	if (run->view.strategy && !run->end.alone && !run->outcome->public.kept)
+		run->view.strategy->discard(&run->view);
 	run->session = nx_session_free(run->session);
 	nx_spec_fini(&run->spec);
 }
@@ -121,6 +126,14 @@ static int make_view(struct run *run, struct nexbox_error *err)
 	return 0;
 }
 
+/* Called while the command runs, on a core that has nothing else to do. */
+static void on_started(void *userdata)
+{
+	const struct run *run = userdata;
+
+	run->view.strategy->settle(&run->view);
+}
+
 static int execute(struct run *run, struct nexbox_error *err)
 {
 	struct nx_outcome *outcome = run->outcome;
@@ -143,7 +156,10 @@ static int execute(struct run *run, struct nexbox_error *err)
 	r = run->platform->launch(run->enclave, &launch, err);
 	if (r < 0)
 		return r;
-	r = nx_supervisor_run(run->supervisor, run->platform, run->enclave, &run->end, err);
+	/* The enclave mounts meanwhile; the notes are there before anything is written. */
+	nx_session_note(run->session);
+	r = nx_supervisor_run(run->supervisor, run->platform, run->enclave, on_started, run,
+			      !(run->options->flags & NEXBOX_RUN_COMMIT), &run->end, err);
 	run->supervisor = nx_supervisor_free(run->supervisor);
 	return r;
 }

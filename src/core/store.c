@@ -63,21 +63,15 @@ static void restore_mtime(int workspace_fd, const struct stat *before)
 	(void)futimens(workspace_fd, times);
 }
 
-static int write_notes(int store_fd)
+void nx_session_note(struct nx_session *session)
 {
 	for (size_t i = 0; i < NX_ARRAY_SIZE(notes); i++) {
-		size_t size = strlen(notes[i].content);
-		NX_AUTO_FD fd = openat(store_fd, notes[i].name,
+		NX_AUTO_FD fd = openat(session->store_fd, notes[i].name,
 				       O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0644);
 
-		if (fd < 0 && errno == EEXIST)
-			continue;
-		if (fd < 0)
-			return -errno;
-		if (write(fd, notes[i].content, size) != (ssize_t)size)
-			return errno ? -errno : -ENOSPC;
+		if (fd >= 0)
+			(void)!write(fd, notes[i].content, strlen(notes[i].content));
 	}
-	return 0;
 }
 
 /* Whether @name in @dir_fd is still the folder that @fd has open. */
@@ -236,8 +230,7 @@ static int make_id(struct nx_session *session, struct nexbox_error *err)
 static int make_session(struct nx_session *session, bool fresh, const char *workspace,
 			struct nexbox_error *err)
 {
-	if (write_notes(session->store_fd) < 0 ||
-	    (mkdirat(session->store_fd, SESSIONS, 0755) < 0 && errno != EEXIST))
+	if (mkdirat(session->store_fd, SESSIONS, 0755) < 0 && errno != EEXIST)
 		return cannot_make(workspace, errno, err);
 	session->sessions_fd = openat(session->store_fd, SESSIONS,
 				      O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);

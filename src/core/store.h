@@ -53,6 +53,17 @@ int nx_session_new(int workspace_fd, const char *workspace, struct nx_session **
 		   struct nexbox_error *err);
 
 /**
+ * nx_session_note() - leave the notes for git and for backups in the store
+ * @session: (borrowed)
+ *
+ * Apart from nx_session_new(), so that it can be done while the enclave mounts.
+ *
+ * Return: nothing: a store without notes works as well.
+ * Context: any thread.
+ */
+void nx_session_note(struct nx_session *session);
+
+/**
  * nx_session_id() - "box_…"
  * @session: (borrowed)
  *

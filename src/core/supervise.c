@@ -36,6 +36,9 @@ struct nx_supervisor {
 	const struct nx_platform *platform;
 	struct nx_enclave *enclave;
 	struct nx_end *end;
+	void (*on_started)(void *userdata);
+	void *userdata;
+	bool may_hurry;
 	struct nx_pump *pumps; /* N_PUMPS of them */
 	struct stream streams[N_PUMPS];
 	struct nx_terminal terminal;
@@ -272,7 +275,7 @@ static void pause_job(struct nx_supervisor *supervisor, int signal_number)
 	supervisor->platform->signal(supervisor->enclave, SIGCONT);
 }
 
-static void on_started(struct nx_supervisor *supervisor)
+static void begin_time(struct nx_supervisor *supervisor)
 {
 	const struct nexbox_run_options *options = supervisor->options;
 
@@ -313,7 +316,8 @@ static int handle_event(struct nx_supervisor *supervisor, struct nexbox_error *e
 		return 0;
 	case NX_EVENT_STARTED:
 		end->guarantees = event.guarantees;
-		on_started(supervisor);
+		begin_time(supervisor);
+		supervisor->on_started(supervisor->userdata);
 		return 0;
 	case NX_EVENT_NOT_STARTED:
 		end->os_code = event.os_code;
@@ -325,7 +329,9 @@ static int handle_event(struct nx_supervisor *supervisor, struct nexbox_error *e
 	case NX_EVENT_EXITED:
 		end->exit_code = event.exit_code;
 		end->signal_number = event.signal_number;
+		end->alone = event.alone;
 		on_over(supervisor);
+		supervisor->dead = end->alone && supervisor->may_hurry;
 		return 0;
 	case NX_EVENT_FAILED:
 	case NX_EVENT_GONE:
@@ -538,7 +544,8 @@ static void settle_input(struct nx_supervisor *supervisor)
 }
 
 int nx_supervisor_run(struct nx_supervisor *supervisor, const struct nx_platform *platform,
-		      struct nx_enclave *enclave, struct nx_end *ret_end, struct nexbox_error *err)
+		      struct nx_enclave *enclave, void (*on_started)(void *), void *userdata,
+		      bool may_hurry, struct nx_end *ret_end, struct nexbox_error *err)
 {
 	struct timespec none = { 0 };
 	sigset_t pipe_signal;
@@ -551,6 +558,9 @@ int nx_supervisor_run(struct nx_supervisor *supervisor, const struct nx_platform
 	supervisor->platform = platform;
 	supervisor->enclave = enclave;
 	supervisor->end = ret_end;
+	supervisor->on_started = on_started;
+	supervisor->userdata = userdata;
+	supervisor->may_hurry = may_hurry;
 	for (int i = 0; i < 3; i++) /* they are in the box now */
 		nx_close_p(&supervisor->command_fds[i]);
 

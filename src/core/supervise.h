@@ -24,6 +24,8 @@ struct nx_supervisor;
  * @signal_number: 0: none
  * @timed_out:    the deadline passed before it ended
  * @interrupted:  SIGINT, SIGTERM or SIGHUP came for it
+ * @alone:        the enclave's first process was the last one left when it said so:
+ *                nothing can write any more, though the enclave may still be dying
  * @unreaped:     something could not be killed within a second
  * @make_micros:  what mounting the view took in the enclave
  * @guarantees:   what the enclave says holds
@@ -36,6 +38,7 @@ struct nx_end {
 	int signal_number;
 	bool timed_out;
 	int interrupted;
+	bool alone;
 	bool unreaped;
 	uint64_t make_micros;
 	uint32_t guarantees;
@@ -66,6 +69,10 @@ int nx_supervisor_new(const struct nexbox_run_options *options, struct nx_kept *
  * @supervisor: (borrowed)
  * @platform:   (borrowed)
  * @enclave:    (borrowed)
+ * @on_started: called once, when the command has started
+ * @userdata:   its argument
+ * @may_hurry:  come back as soon as nothing can write any more; else when the
+ *              enclave is dead
  * @ret_end:    (out) also set, in part, on failure
  * @err:        (out, optional)
  *
@@ -75,8 +82,8 @@ int nx_supervisor_new(const struct nexbox_run_options *options, struct nx_kept *
  * Context: any thread; not after fork.
  */
 int nx_supervisor_run(struct nx_supervisor *supervisor, const struct nx_platform *platform,
-		      struct nx_enclave *enclave, struct nx_end *ret_end,
-		      struct nexbox_error *err);
+		      struct nx_enclave *enclave, void (*on_started)(void *), void *userdata,
+		      bool may_hurry, struct nx_end *ret_end, struct nexbox_error *err);
 
 /**
  * nx_supervisor_free() - close, and give the terminal back as it was

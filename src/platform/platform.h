@@ -79,6 +79,9 @@ enum nx_mark {
  * @name:       as in DESIGN 2
  * @guarantees: enum nexbox_guarantee that hold because of the way it works
  * @prepare:    make the layers below @view->session_fd and fill @view
+ * @settle:     the command runs: use the time to take away what only starting needed
+ * @discard:    no process is left: take the layers away, as far as it is quickly
+ *              done; the session is removed afterwards in any case
  * @is_whiteout: whether an entry of the upper says "deleted"
  * @read_marks: what an upper folder says: *ret_marks (enum nx_mark), and with
  *              NX_MARK_REDIRECT the folder meant in @redirect: absolute within
@@ -93,6 +96,8 @@ struct nx_strategy {
 	const char *name;
 	uint32_t guarantees;
 	int (*prepare)(struct nx_view *view, struct nexbox_error *err);
+	void (*settle)(const struct nx_view *view);
+	void (*discard)(const struct nx_view *view);
 	bool (*is_whiteout)(const struct stat *st);
 	int (*read_marks)(int dir_fd, const char *path, uint32_t *ret_marks,
 			  struct nx_buf *redirect, struct nexbox_error *err);
@@ -154,6 +159,7 @@ enum nx_event_kind {
  * @kind:         enum nx_event_kind
  * @exit_code:    EXITED: -1 when a signal ended it
  * @signal_number: EXITED, STOPPED
+ * @alone:        EXITED: no other process of the enclave was left
  * @os_code:      NOT_STARTED: errno of execve
  * @guarantees:   READY: enum nexbox_guarantee that hold by what was applied
  * @make_micros:  READY: what mounting the view took
@@ -164,6 +170,7 @@ struct nx_event {
 	uint32_t kind;
 	int32_t exit_code;
 	int32_t signal_number;
+	bool alone;
 	int32_t os_code;
 	uint32_t guarantees;
 	uint64_t make_micros;

@@ -56,7 +56,7 @@ def test_the_deadline_ends_a_command_that(here, run_box, mark, slack, way):
         owner=here.owner, cwd=here.ws, stdout=subprocess.DEVNULL,
     )  # fmt: skip
     assert boxed.status == 124, boxed.err
-    assert 0.49 < boxed.seconds < 0.5 + 0.5 * slack
+    assert 0.39 < boxed.seconds < 0.5 + 0.5 * slack  # what obeys SIGTERM is gone at 400 ms
     assert boxed["timed_out"] is True and "deadline" in boxed["limits_hit"]
     assert boxed["committed"] is False and boxed["commit"]["status"] == "command-failed"
     assert not marked(mark)

@@ -47,7 +47,9 @@ mkfifo mixed/fifo
 echo x > mixed/one/two/three
 echo attr > files/attr; setfattr -n user.note -v kept files/attr; setfattr -n user.gone -v removed files/attr
 setfattr -n user.on-dir -v kept dirs/full
-echo acl > files/acl; setfacl -m u:daemon:rw files/acl; setfacl -m d:u:daemon:rx dirs/empty
+# An ordinary user's box maps only its own ids: it keeps an ACL that names others, but cannot make one.
+echo acl > files/acl; setfacl -m u:daemon:rw files/acl; echo own > files/own-acl; setfacl -m u:$(id -u):rw files/own-acl
+setfacl -m d:u:daemon:rx dirs/empty
 find . -depth -print0 | xargs -0 touch -h -d '2020-02-02 02:02:02.123456789'
 """
 
@@ -86,11 +88,11 @@ CHANGES = {
     " setfattr -x user.gone files/attr; setfattr -n user.d -v x dirs/empty",
     "an attribute of a directory is removed": "setfattr -x user.on-dir dirs/full",
     "an attribute with binary value is set": "setfattr -n user.bin -v 0x00ff00 files/zero",
-    "an ACL is made": "setfacl -m u:daemon:r files/plain; setfacl -m g:daemon:rwx dirs/full",
+    "an ACL is made": "setfacl -m u:$(id -u):r files/plain; setfacl -m g:$(id -g):rwx,d:g:$(id -g):rx dirs/full",
     "an ACL is removed": "setfacl -b files/acl; setfacl -k dirs/empty",
     "a default ACL is inherited": "echo x > dirs/empty/heir; mkdir dirs/empty/heirs",
     "a file with attributes is edited": "echo more >> files/attr; echo more >> files/acl",
-    "a file with attributes is copied": "cp -a files/attr files/attr2; cp -a files/acl files/acl2; cp -a dirs/full full2",
+    "a file with attributes is copied": "cp -a files/attr files/attr2; cp -a files/own-acl files/acl2; cp -a dirs/full full2",
     # links, FIFOs, sockets
     "symlinks are made": "ln -s plain files/l1; ln -s /etc/passwd l2; ln -s nowhere l3; ln -s . l4",
     "a symlink is changed": "ln -sfn ../files links/to-dir; ln -sf elsewhere links/dangling",
@@ -226,7 +228,7 @@ def test_sparse_files_stay_sparse(tree, run_box):
     assert boxed.status == 0, boxed.err
     assert os.path.getsize(tree.ws / "new") == (512 << 20) + 3
     assert blocks(tree.ws / "new") < 1 << 20
-    assert blocks(tree.ws / "files/sparse") < 1 << 20
+    assert blocks(tree.ws / "files/sparse") < 3 << 20  # of 8; the kernel's copy-up goes by MiB
 
 
 def test_no_private_attribute_of_the_layers_reaches_the_host(tree, run_box):

@@ -275,27 +275,35 @@ static void send_ready(struct init *init)
 	nx_close_p(&init->terminal_fd);
 }
 
+static void tell_stopped(const struct init *init, int status)
+{
+	struct nx_wire wire = { .kind = NX_WIRE_STOPPED, .value = WSTOPSIG(status) };
+
+	send_wire(init, &wire, NULL, 0);
+}
+
 /* Reaps whatever has ended. The end of the command is the end of the box. */
 static void reap(const struct init *init)
 {
-	struct nx_wire wire = { .kind = NX_WIRE_EXITED };
+	struct nx_wire wire = { .kind = 0 };
 	int status;
 	pid_t pid;
 
 	while ((pid = waitpid(-1, &status, WNOHANG | WUNTRACED | __WALL)) > 0) {
 		if (pid != init->pid)
 			continue;
-		wire.value = status;
 		if (WIFSTOPPED(status)) {
-			wire.kind = NX_WIRE_STOPPED;
-			wire.value = WSTOPSIG(status);
-			send_wire(init, &wire, NULL, 0);
+			tell_stopped(init, status);
+		} else {
 			wire.kind = NX_WIRE_EXITED;
-			continue;
+			wire.value = status;
 		}
-		send_wire(init, &wire, NULL, 0);
-		_exit(0);
 	}
+	if (!wire.kind)
+		return;
+	wire.detail = pid < 0 && errno == ECHILD;
+	send_wire(init, &wire, NULL, 0);
+	_exit(0);
 }
 
 /* The caller's signals go to all of the command's group, as a terminal's would. */

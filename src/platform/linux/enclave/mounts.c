@@ -116,8 +116,10 @@ static int make_file(const char *path)
 }
 
 /*
- * The thrown-away layers live in memory, like /tmp. The tmpfs is in the tree only
- * while overlays are made on it: KERNEL < 6.15 takes no layer on a detached mount.
+ * One tmpfs holds all that is private and thrown away: making a filesystem costs
+ * ten times as much as making a folder in one. It is in the tree, and covered
+ * before the command starts: KERNEL < 6.15 takes neither a copy nor a layer of a
+ * detached one.
  */
 static int begin_scratch(struct nx_mounts *mounts, const char *path)
 {
@@ -132,6 +134,14 @@ static int begin_scratch(struct nx_mounts *mounts, const char *path)
 		return r;
 	mounts->scratch_fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	return mounts->scratch_fd < 0 ? -errno : 0;
+}
+
+/* The umask is 0 in the first process. */
+static int scratch_dir(const char *path, uint32_t mode)
+{
+	if (mkdir(path, mode) < 0)
+		return -errno;
+	return clone_mount(path, false);
 }
 
 /* @layers: "/place/name", a folder of the scratch; its upper looks like @lower. */
@@ -226,10 +236,10 @@ static int apply(struct nx_mounts *mounts, const struct nx_plan *plan, const str
 		return mount_view(mounts, plan, op);
 	case NX_OP_SCRATCH:
 		return begin_scratch(mounts, a);
+	case NX_OP_SCRATCH_DIR:
+		return fill(slot, scratch_dir(b, op->n));
 	case NX_OP_SCRATCH_COW:
 		return fill(slot, scratch_cow(a, b));
-	case NX_OP_SCRATCH_END:
-		return umount2(a, MNT_DETACH) < 0 ? -errno : 0;
 	case NX_OP_READ_ONLY:
 		return set_attributes(AT_FDCWD, "/", HARMLESS | MOUNT_ATTR_RDONLY, true);
 	case NX_OP_TMPFS:

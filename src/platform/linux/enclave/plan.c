@@ -2,6 +2,7 @@
 #include "platform/linux/enclave/plan.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -17,12 +18,13 @@
 /* Private and empty in every box. "/dev" is made from "devices". */
 static const struct {
 	const char *path;
+	const char *scratch; /* its folder in the scratch */
 	uint32_t mode;
 } private_places[] = {
-	{ "/tmp", 01777 },
-	{ "/var/tmp", 01777 },
-	{ "/run", 0755 },
-	{ "/dev", 0755 },
+	{ "/tmp", "/tmp", 01777 },
+	{ "/var/tmp", "/vartmp", 01777 },
+	{ "/run", "/run", 0755 },
+	{ "/dev", "/dev", 0755 },
 };
 
 static const char *const devices[] = { "null", "zero", "full", "random", "urandom", "tty" };
@@ -340,22 +342,33 @@ static const char *choose_scratch(const struct nx_launch *launch)
 	return NULL;
 }
 
-static uint32_t make_cows(struct builder *b)
+/*
+ * Makes, in one tmpfs, the private places and the layers of what is thrown away.
+ * Fills @slots, one a private place; returns the slot of the home's overlay.
+ */
+static uint32_t make_scratch(struct builder *b, uint32_t *slots, uint32_t *ret_shm)
 {
 	const struct nx_launch *launch = b->launch;
 	const char *scratch = choose_scratch(launch);
 	uint32_t home_slot = 0;
-	bool any = launch->home != NULL;
 
-	for (size_t i = 0; i < launch->n_grants; i++)
-		any = any || launch->grants[i].kind == NEXBOX_GRANT_COW;
-	if (!any)
-		return 0;
-	if (!scratch) {
-		/* Somebody owns every place: then the home is read-only, and --cow fails. */
+	/* Somebody's files are in every place: what covers them cannot be copied then. */
+	if (!scratch)
 		scratch = "/dev";
-	}
 	add(b, NX_OP_SCRATCH, 0, 0, scratch);
+	for (size_t i = 0; i < NX_ARRAY_SIZE(private_places); i++) {
+		slots[i] = new_slot(b);
+		add_op(b, (struct nx_op){
+				  .kind = NX_OP_SCRATCH_DIR,
+				  .slot = slots[i],
+				  .b = put_string(b, format(b, scratch, private_places[i].scratch)),
+				  .n = private_places[i].mode });
+	}
+	*ret_shm = new_slot(b);
+	add_op(b, (struct nx_op){ .kind = NX_OP_SCRATCH_DIR,
+				  .slot = *ret_shm,
+				  .b = put_string(b, format(b, scratch, "/shm")),
+				  .n = 01777 });
 	if (launch->home) {
 		home_slot = add_cow(b, scratch, launch->home, NX_OP_OPTIONAL);
 		add_writable(b, launch->home);
@@ -366,20 +379,18 @@ static uint32_t make_cows(struct builder *b)
 		(void)add_cow(b, scratch, launch->grants[i].path, 0);
 		add_writable(b, launch->grants[i].path);
 	}
-	add(b, NX_OP_SCRATCH_END, 0, 0, scratch);
 	return home_slot;
 }
 
-static void make_private_places(struct builder *b, const uint32_t *device_slots)
+static void attach_private_places(struct builder *b, const uint32_t *slots, uint32_t shm_slot,
+				  const uint32_t *device_slots)
 {
 	for (size_t i = 0; i < NX_ARRAY_SIZE(private_places); i++) {
 		const char *path = private_places[i].path;
 
 		if (!is_dir(path))
 			continue;
-		add_op(b, (struct nx_op){ .kind = NX_OP_TMPFS,
-					  .a = put_string(b, path),
-					  .n = private_places[i].mode });
+		add(b, NX_OP_ATTACH, 0, slots[i], path);
 		add_writable(b, path);
 	}
 	for (size_t i = 0; i < NX_ARRAY_SIZE(devices); i++) {
@@ -395,8 +406,7 @@ static void make_private_places(struct builder *b, const uint32_t *device_slots)
 	add(b, NX_OP_WAY, 0, 0, "/dev/pts");
 	add(b, NX_OP_DEVPTS, 0, 0, "/dev/pts");
 	add(b, NX_OP_WAY, 0, 0, "/dev/shm");
-	add_op(b, (struct nx_op){
-			  .kind = NX_OP_TMPFS, .a = put_string(b, "/dev/shm"), .n = 01777 });
+	add(b, NX_OP_ATTACH, 0, shm_slot, "/dev/shm");
 }
 
 static int by_length(const void *a, const void *b)
@@ -456,15 +466,15 @@ static bool is_given_back(const struct nx_launch *launch, const char *path)
 
 static void mask_secrets(struct builder *b, const char *home)
 {
-	if (!home)
-		return;
-	for (size_t i = 0; nx_secrets[i]; i++) {
-		char path[PATH_MAX];
+	NX_AUTO_FD home_fd = home ? open(home, O_PATH | O_DIRECTORY | O_CLOEXEC) : -1;
 
-		if ((size_t)snprintf(path, sizeof(path), "%s/%s", home, nx_secrets[i]) >=
-		    sizeof(path))
+	for (size_t i = 0; home_fd >= 0 && nx_secrets[i]; i++) {
+		const char *path;
+
+		if (faccessat(home_fd, nx_secrets[i], F_OK, 0) < 0)
 			continue;
-		if (access(path, F_OK) == 0 && !is_given_back(b->launch, path))
+		path = format(b, format(b, home, "/"), nx_secrets[i]);
+		if (!is_given_back(b->launch, path))
 			add(b, NX_OP_MASK, 0, 0, path);
 	}
 }
@@ -502,6 +512,8 @@ static void build_tree(struct builder *b, const struct nx_table *table, bool net
 {
 	const struct nx_launch *launch = b->launch;
 	uint32_t device_slots[NX_ARRAY_SIZE(devices)];
+	uint32_t place_slots[NX_ARRAY_SIZE(private_places)];
+	uint32_t shm_slot;
 	uint32_t home_slot;
 
 	add(b, NX_OP_PRIVATE, 0, 0, NULL);
@@ -510,9 +522,9 @@ static void build_tree(struct builder *b, const struct nx_table *table, bool net
 	clone_resolver(b, net_host);
 	clone_nested(b, table);
 	make_view(b);
-	home_slot = make_cows(b);
+	home_slot = make_scratch(b, place_slots, &shm_slot);
 	add(b, NX_OP_READ_ONLY, 0, 0, NULL);
-	make_private_places(b, device_slots);
+	attach_private_places(b, place_slots, shm_slot, device_slots);
 	attach_places(b);
 	for (size_t i = 0; launch->home && i < NX_ARRAY_SIZE(caches); i++) {
 		const char *path = format(b, format(b, launch->home, "/"), caches[i]);
@@ -625,8 +637,8 @@ static const char *const words[] = {
 	[NX_OP_TAKE_VIEW] = "cannot take the view into the box",
 	[NX_OP_OVERLAY] = "no overlay can be mounted over '%s'",
 	[NX_OP_SCRATCH] = "cannot mount a tmpfs at '%s'",
+	[NX_OP_SCRATCH_DIR] = "cannot make a private place",
 	[NX_OP_SCRATCH_COW] = "no overlay can be mounted over '%s'",
-	[NX_OP_SCRATCH_END] = "cannot unmount '%s'",
 	[NX_OP_READ_ONLY] = "cannot make the host read-only",
 	[NX_OP_TMPFS] = "cannot mount a tmpfs at '%s'",
 	[NX_OP_WAY] = "cannot make the folder '%s' in the box",

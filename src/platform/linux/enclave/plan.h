@@ -32,9 +32,9 @@ enum nx_op_kind {
 	NX_OP_CLONE,       /* slot := a copy of the mount at @a; NX_OP_RECURSIVE */
 	NX_OP_TAKE_VIEW,   /* slot := the view that the caller has mounted */
 	NX_OP_OVERLAY,     /* slot := overlay; lower @a (the way to it), upper @b, work @c */
-	NX_OP_SCRATCH,     /* a tmpfs at @a, in use until NX_OP_SCRATCH_END */
+	NX_OP_SCRATCH,     /* a tmpfs at @a, a place that is covered later */
+	NX_OP_SCRATCH_DIR, /* slot := a new folder @b of the scratch, mode @n, as a mount */
 	NX_OP_SCRATCH_COW, /* slot := overlay; lower @a, layers in the scratch folder @b */
-	NX_OP_SCRATCH_END, /* the tmpfs leaves the tree @a; it lives on in its overlays */
 	NX_OP_READ_ONLY,   /* everything that is mounted now: read-only, no devices, no set-ID */
 	NX_OP_TMPFS,       /* a tmpfs at @a with mode @n */
 	NX_OP_WAY,         /* make the folders of @a, in a private place */

@@ -14,6 +14,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <poll.h>
 #include <sched.h>
 #include <signal.h>
 #include <stdio.h>
@@ -469,6 +470,7 @@ static int next_event(struct nx_enclave *enclave, struct nx_event *ret_event,
 		return 0;
 	case NX_WIRE_EXITED:
 		ret_event->kind = NX_EVENT_EXITED;
+		ret_event->alone = wire.detail != 0;
 		if (WIFEXITED(wire.value))
 			ret_event->exit_code = WEXITSTATUS(wire.value);
 		else
@@ -513,17 +515,12 @@ struct nx_enclave *nx_enclave_free(struct nx_enclave *enclave)
 		return NULL;
 	kill_all(enclave);
 	if (enclave->pid_fd >= 0) {
+		struct pollfd poll_fd = { .fd = enclave->pid_fd, .events = POLLIN };
 		siginfo_t info;
-		struct timespec pause = { .tv_nsec = 1000000 };
 
-		for (int i = 0; i < 1000; i++) {
-			info.si_pid = 0;
-			if (waitid(P_PIDFD, (id_t)enclave->pid_fd, &info,
-				   WEXITED | WNOHANG | __WALL) < 0 ||
-			    info.si_pid != 0)
-				break;
-			(void)nanosleep(&pause, NULL);
-		}
+		while (poll(&poll_fd, 1, 1000) < 0 && errno == EINTR)
+			continue;
+		(void)waitid(P_PIDFD, (id_t)enclave->pid_fd, &info, WEXITED | WNOHANG | __WALL);
 	}
 	nx_close_p(&enclave->wire_fd);
 	nx_close_p(&enclave->pid_fd);

@@ -149,6 +149,46 @@ static int prepare(struct nx_view *view, struct nexbox_error *err)
 	return 0;
 }
 
+/* Removes what is there of @names, which is nothing but empty folders and marks. */
+static void remove_names(const struct nx_view *view, const char *const *names, size_t n)
+{
+	for (size_t i = 0; i < n; i++)
+		if (unlinkat(view->session_fd, names[i], AT_REMOVEDIR) < 0 && errno == ENOTDIR)
+			(void)unlinkat(view->session_fd, names[i], 0);
+}
+
+/*
+ * The mark of a volatile overlay keeps it from being mounted a second time. It is
+ * looked at by mounting only, and removing it now costs nobody's time.
+ */
+static void settle(const struct nx_view *view)
+{
+	static const char *const names[] = {
+		NX_OVERLAY_WORK "/work/incompat/volatile/dirty",
+		NX_OVERLAY_WORK "/work/incompat/volatile",
+		NX_OVERLAY_WORK "/work/incompat",
+	};
+
+	/* Its own folder is closed to everyone who is not root. */
+	if (geteuid() != 0)
+		(void)fchmodat(view->session_fd, NX_OVERLAY_WORK "/work", 0700, 0);
+	remove_names(view, names, NX_ARRAY_SIZE(names));
+}
+
+/* What an overlay leaves when nothing was changed: a few names, known beforehand. */
+static void discard(const struct nx_view *view)
+{
+	static const char *const names[] = {
+		NX_OVERLAY_WORK "/work",
+		NX_OVERLAY_WORK,
+		NX_OVERLAY_UPPER "/.nexbox",
+		NX_OVERLAY_UPPER,
+		"undo",
+	};
+
+	remove_names(view, names, NX_ARRAY_SIZE(names));
+}
+
 static bool is_whiteout(const struct stat *st)
 {
 	return S_ISCHR(st->st_mode) && st->st_rdev == makedev(0, 0);
@@ -252,6 +292,8 @@ const struct nx_strategy nx_strategy_overlay = {
 	.name = "overlay",
 	.guarantees = NEXBOX_GUARANTEE_SAME_PATH,
 	.prepare = prepare,
+	.settle = settle,
+	.discard = discard,
 	.is_whiteout = is_whiteout,
 	.read_marks = read_marks,
 	.is_private = is_private,
