@@ -110,7 +110,23 @@ static struct nx_change *add_change(struct walk *walk, const char *path, uint32_
 	return change;
 }
 
-static int add_touch(struct walk *walk, const char *path, const struct stat *st)
+static bool same_mtime(const struct stat *a, const struct stat *b)
+{
+	return a->st_mtim.tv_sec == b->st_mtim.tv_sec && a->st_mtim.tv_nsec == b->st_mtim.tv_nsec;
+}
+
+static void remember(struct nx_change *change, const struct stat *then)
+{
+	change->then.exists = true;
+	change->then.mode = then->st_mode;
+	change->then.inode = then->st_ino;
+	change->then.size = then->st_size;
+	change->then.mtime = then->st_mtim;
+	change->then.ctime = then->st_ctim;
+}
+
+static int add_touch(struct walk *walk, const char *path, const struct stat *st,
+		     const struct stat *then)
 {
 	struct nx_changeset *changeset = walk->changeset;
 
@@ -118,7 +134,11 @@ static int add_touch(struct walk *walk, const char *path, const struct stat *st)
 		     sizeof(*changeset->touches)))
 		return nomem(walk);
 	changeset->touches[changeset->n_touches++] =
-		(struct nx_touch){ .path = path, .mtime = st->st_mtim };
+		(struct nx_touch){ .path = path,
+				   .mtime = st->st_mtim,
+				   .is_file = S_ISREG(st->st_mode),
+				   .then_mtime = then->st_mtim,
+				   .then_ctime = then->st_ctim };
 	return 0;
 }
 
@@ -175,6 +195,8 @@ static int inspect(struct walk *walk, struct nx_change *change, const struct nx_
 			change->flags |= NX_CHANGE_FORGED;
 		if (strcmp(name, "security.capability") == 0)
 			change->flags |= NX_CHANGE_CAPABILITY;
+		if (walk->strategy->is_origin(name))
+			change->flags |= NX_CHANGE_COPIED_UP;
 	}
 	return 0;
 }
@@ -210,6 +232,7 @@ static int add_deleted_below(struct walk *walk, const char *path)
 		change = add_change(walk, below, NEXBOX_ENTRY_DELETED, &node.st);
 		if (!change)
 			return nomem(walk);
+		remember(change, &node.st);
 		r = describe(walk, change, &node, false, change->entry.blake3_before,
 			     NEXBOX_ENTRY_HAS_BEFORE);
 		if (r < 0)
@@ -232,6 +255,7 @@ static int add_deleted(struct walk *walk, const char *path, const struct nx_node
 	if (!change)
 		return nomem(walk);
 	change->flags |= NX_CHANGE_TOP;
+	remember(change, &then->st);
 	r = describe(walk, change, then, false, change->entry.blake3_before,
 		     NEXBOX_ENTRY_HAS_BEFORE);
 	if (r < 0 || !S_ISDIR(then->st.st_mode))
@@ -381,11 +405,6 @@ static int find_what(struct walk *walk, const char *path, const struct nx_node *
 	return 0;
 }
 
-static bool same_mtime(const struct stat *a, const struct stat *b)
-{
-	return a->st_mtim.tv_sec == b->st_mtim.tv_sec && a->st_mtim.tv_nsec == b->st_mtim.tv_nsec;
-}
-
 static int add_modified(struct walk *walk, const struct job *job, const char *path,
 			const struct nx_node *now, bool is_upper, const struct nx_node *then)
 {
@@ -403,7 +422,7 @@ static int add_modified(struct walk *walk, const struct job *job, const char *pa
 	if (what == 0) {
 		/* No change; but its time is the view's, or make would build again. */
 		if ((is_dir || S_ISREG(now->st.st_mode)) && is_upper)
-			return add_touch(walk, path, &now->st);
+			return add_touch(walk, path, &now->st, &then->st);
 		return 0;
 	}
 	if (!is_dir && then->st.st_nlink > 1 && now->st.st_nlink != then->st.st_nlink)
@@ -416,6 +435,7 @@ static int add_modified(struct walk *walk, const struct job *job, const char *pa
 	change->flags |= NX_CHANGE_TOP;
 	change->entry.what = what;
 	change->entry.flags = hashes.entry.flags;
+	remember(change, &then->st);
 	if (S_ISREG(then->st.st_mode) &&
 	    (uint64_t)then->st.st_blocks * 512 < (uint64_t)then->st.st_size)
 		change->flags |= NX_CHANGE_WAS_SPARSE;
@@ -431,7 +451,7 @@ static int add_modified(struct walk *walk, const struct job *job, const char *pa
 	if (r < 0)
 		return r;
 	if (is_dir)
-		return add_touch(walk, path, &now->st);
+		return add_touch(walk, path, &now->st, &then->st);
 	if (S_ISLNK(now->st.st_mode))
 		return describe(walk, change, now, is_upper, NULL, NEXBOX_ENTRY_HAS_AFTER);
 	return 0;
@@ -458,6 +478,7 @@ static int compare(struct walk *walk, const struct job *job, const char *path,
 			struct nx_change *change =
 				&walk->changeset->changes[walk->changeset->n_changes - 1];
 
+			remember(change, &then->st);
 			/* The hash of what was there, even though it was something else. */
 			if (S_ISREG(then->st.st_mode)) {
 				r = describe(walk, change, then, false, change->entry.blake3_before,
@@ -599,7 +620,7 @@ static int compare_root(struct walk *walk, const struct stat *root)
 
 	if (fstat(walk->upper_fd, &now.st) < 0 || fstat(walk->workspace_fd, &then.st) < 0)
 		return unreadable(walk, ".", errno);
-	r = add_touch(walk, ".", &now.st);
+	r = add_touch(walk, ".", &now.st, &then.st);
 	if (r < 0)
 		return r;
 	/* Compared with itself before the run: what could not be copied is no change. */
@@ -619,6 +640,7 @@ static int compare_root(struct walk *walk, const struct stat *root)
 		return nomem(walk);
 	change->entry.what = what;
 	change->flags |= NX_CHANGE_TOP;
+	remember(change, &then.st);
 	return inspect(walk, change, &now);
 }
 

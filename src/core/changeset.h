@@ -27,6 +27,7 @@ enum nx_change_flags {
 	NX_CHANGE_WAS_DIRECTORY = 1u << 2, /* TYPE_CHANGED: from a folder */
 	NX_CHANGE_FORGED = 1u << 3,     /* carries a private attribute of a layer's */
 	NX_CHANGE_CAPABILITY = 1u << 4, /* carries a file capability */
+	NX_CHANGE_COPIED_UP = 1u << 6,  /* the layer says that it was taken from below */
 	NX_CHANGE_WAS_SPARSE = 1u << 5, /* MODIFIED: the workspace's file has holes */
 };
 
@@ -35,7 +36,8 @@ enum nx_change_flags {
  * @entry:  as it is reported
  * @source: with NX_CHANGE_FROM_LOWER: path in the workspace
  * @device, @inode, @n_links: of the upper's file, to find hard links
- * @mode, @uid, @gid, @mtime: after the run
+ * @uid, @gid, @mtime: after the run
+ * @then:   what the workspace held when it was looked at
  */
 struct nx_change {
 	struct nexbox_entry entry;
@@ -47,16 +49,29 @@ struct nx_change {
 	uid_t uid;
 	gid_t gid;
 	struct timespec mtime;
+	struct {
+		bool exists;
+		mode_t mode; /* with the type */
+		ino_t inode;
+		off_t size;
+		struct timespec mtime;
+		struct timespec ctime;
+	} then;
 };
 
 /**
  * struct nx_touch - a path whose modification time follows the view's
- * @path:  relative to the workspace
- * @mtime: of the view
+ * @path:    relative to the workspace
+ * @mtime:   of the view
+ * @is_file: a regular file with the same content
+ * @then_mtime, @then_ctime: of the workspace's
  */
 struct nx_touch {
 	const char *path;
 	struct timespec mtime;
+	bool is_file;
+	struct timespec then_mtime;
+	struct timespec then_ctime;
 };
 
 /** struct nx_changeset - all of it; entries are sorted by the bytes of their paths */

@@ -50,6 +50,7 @@ struct nx_outcome *nx_outcome_free(struct nx_outcome *outcome)
 	nx_kept_fini(&outcome->kept_stdout);
 	nx_kept_fini(&outcome->kept_stderr);
 	free(outcome->entries);
+	free(outcome->conflicts);
 	free(outcome->guarded);
 	free(outcome->outside_writes);
 	nx_arena_fini(&outcome->arena);

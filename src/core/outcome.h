@@ -14,6 +14,7 @@ struct nx_outcome {
 	struct nx_arena arena;
 	struct nx_changeset changeset;
 	struct nexbox_entry *entries;
+	struct nexbox_objection *conflicts;
 	struct nexbox_objection *guarded;
 	const char **outside_writes;
 	size_t outside_capacity;

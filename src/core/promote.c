@@ -678,6 +678,34 @@ static int dress_host(struct nx_promotion *promotion, struct step *step, const s
 	return r;
 }
 
+/*
+ * What came out must be what was looked at: a host that wrote between the check
+ * and the exchange is found here, and gets its version back. The change time is
+ * no help, the rename has moved it.
+ */
+static bool is_as_validated(const struct step *step, const struct spot *spot)
+{
+	const struct nx_change *change = step->change;
+	struct stat st;
+
+	if (fstatat(spot->dir_fd, spot->name, &st, AT_SYMLINK_NOFOLLOW) < 0)
+		return false;
+	if (st.st_ino != change->then.inode || (st.st_mode & S_IFMT) != (change->then.mode & S_IFMT))
+		return false;
+	return S_ISDIR(st.st_mode) || (st.st_size == change->then.size &&
+				       st.st_mtim.tv_sec == change->then.mtime.tv_sec &&
+				       st.st_mtim.tv_nsec == change->then.mtime.tv_nsec);
+}
+
+/* One that slipped in: the same answer as if it had been found before. */
+static int conflict(struct work *work, const struct step *step)
+{
+	if (!nx_drift_add(&work->promotion->drift, step->change,
+			  "changed on the host during the promotion"))
+		return -ENOMEM;
+	return -ESTALE;
+}
+
 static int do_step(struct work *work, struct step *step)
 {
 	struct nx_promotion *promotion = work->promotion;
@@ -704,6 +732,16 @@ static int do_step(struct work *work, struct step *step)
 	if (r == -EACCES && step->kind != MOVE_OUT && loosen(work, step->path, upper.dir_fd))
 		r = rename_step(promotion, step, &host, &upper);
 	step->done = r == 0;
+	if (r == 0 && step->kind == EXCHANGE && !is_as_validated(step, &upper))
+		return conflict(work, step);
+	if (r == 0 && step->kind == MOVE_OUT) {
+		struct spot victim = { promotion->undo_fd, step->undo_name };
+
+		if (!is_as_validated(step, &victim))
+			return conflict(work, step);
+	}
+	if (r == -EEXIST || r == -ENOENT) /* a name that came, or went, meanwhile */
+		return conflict(work, step);
 	return r;
 }
 
@@ -800,8 +838,14 @@ static void take_back(struct work *work, const char *path, int os_code)
 			return;
 		}
 	}
-	(void)stop(work->promotion, NEXBOX_COMMIT_FAILED, os_code,
-		   "cannot promote '%s'; everything was taken back", path);
+	if (os_code == ESTALE)
+		(void)stop(work->promotion, NEXBOX_COMMIT_REFUSED, 0,
+			   "'%s' was changed on the host during the promotion; everything was taken "
+			   "back",
+			   path);
+	else
+		(void)stop(work->promotion, NEXBOX_COMMIT_FAILED, os_code,
+			   "cannot promote '%s'; everything was taken back", path);
 }
 
 /* A folder that is to be closed is closed when everything in it is done. */
@@ -848,6 +892,15 @@ int nx_promote(struct nx_promotion *promotion, struct nexbox_error *err)
 	int r;
 
 	promotion->reason[0] = '\0';
+	r = nx_drift_find(&promotion->drift, promotion->changeset, promotion->workspace_fd,
+			  &promotion->line, err);
+	if (r < 0)
+		return r;
+	if (promotion->drift.n_objections > 0) {
+		(void)stop(promotion, NEXBOX_COMMIT_REFUSED, 0, "'%s' was changed on the host, too",
+			   promotion->drift.objections[0].path);
+		return 0;
+	}
 	r = find_shared(&work);
 	if (r == 0)
 		r = check(&work);

@@ -4,8 +4,9 @@
 /*
  * Promotion: a changeset, applied to the workspace.
  *
- * Three parts, in this order:
+ * Four parts, in this order:
  *
+ *	drift   what the host changed meanwhile is a conflict
  *	check   everything that would keep the changes out is found before the
  *	        first effect: what must not, or cannot, be promoted
  *	stage   the upper is made complete and clean: layers' attributes are taken
@@ -21,7 +22,7 @@
  * that survives a killed process will be this list, on disk.
  */
 
-#include "core/changeset.h"
+#include "core/drift.h"
 
 #define NX_UNDO_NAME "undo"
 
@@ -29,10 +30,11 @@
  * struct nx_promotion - what there is to promote, and what came of it
  * @changeset, @strategy: (borrowed)
  * @upper_fd, @undo_fd, @workspace_fd: (borrowed)
- * @arena:    owns the strings of the objections
  * @status:   (out) enum nexbox_commit_status
  * @reason:   (out) one sentence, "" when promoted
- * @guarded:  (out) array of @n_guarded: what must not be promoted
+ * @line:     (borrowed) the start of the box on the filesystem's clock
+ * @drift:    (out) conflicts; freed by the caller
+ * @guarded:  (out) array of @n_guarded: what must not be promoted; likewise
  */
 struct nx_promotion {
 	const struct nx_changeset *changeset;
@@ -40,16 +42,17 @@ struct nx_promotion {
 	int upper_fd;
 	int undo_fd;
 	int workspace_fd;
-	struct nx_arena *arena;
 	uint32_t status;
 	char reason[240];
+	struct timespec line;
+	struct nx_drift drift;
 	struct nexbox_objection *guarded;
 	size_t n_guarded;
 	size_t capacity;
 };
 
 /**
- * nx_promote() - check, stage, switch
+ * nx_promote() - drift, check, stage, switch
  * @promotion: (borrowed) gets the result
  * @err:       (out, optional)
  *

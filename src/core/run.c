@@ -31,6 +31,7 @@ struct run {
 	struct nx_enclave *enclave;
 	struct nx_end end;
 	int undo_fd;
+	struct timespec line; /* the start of the box, for drift */
 	bool keep;
 };
 
@@ -123,6 +124,13 @@ static int make_view(struct run *run, struct nexbox_error *err)
 	if (run->undo_fd < 0)
 		return nx_fail(err, NEXBOX_E_SYSTEM, errno, "store",
 			       "cannot open a folder in '%s'", nx_quote(run->view.session));
+	r = nx_session_open_lock(run->session, err);
+	if (r < 0)
+		return r;
+	r = nx_fs_draw_line(run->undo_fd, &run->line);
+	if (r < 0)
+		return nx_fail(err, NEXBOX_E_SYSTEM, -r, "store", "cannot tell the time of '%s'",
+			       nx_quote(run->view.session));
 	return 0;
 }
 
@@ -307,13 +315,16 @@ static void promote(struct run *run)
 		.upper_fd = run->view.upper_fd,
 		.undo_fd = run->undo_fd,
 		.workspace_fd = run->spec.workspace_fd,
-		.arena = &outcome->arena,
+		.line = run->line,
 	};
 	struct nexbox_error error = { 0 };
 	uint64_t begin = now_micros();
 	int r = nx_promote(&promotion, &error);
 
 	outcome->public.commit_duration_micros = now_micros() - begin;
+	outcome->conflicts = promotion.drift.objections;
+	outcome->public.conflicts = promotion.drift.objections;
+	outcome->public.n_conflicts = promotion.drift.n_objections;
 	outcome->guarded = promotion.guarded;
 	outcome->public.guarded = promotion.guarded;
 	outcome->public.n_guarded = promotion.n_guarded;
@@ -349,7 +360,10 @@ static void settle(struct run *run)
 	bool asked = run->options->flags & NEXBOX_RUN_COMMIT;
 	int r = 0;
 
-	if (run->end.started && !run->end.unreaped) {
+	/* Two that end at once: the second sees what the first has promoted. */
+	if (asked && run->end.started && run->end.exit_code == 0)
+		r = nx_session_lock(run->session, &error);
+	if (r == 0 && run->end.started && !run->end.unreaped) {
 		r = find_changes(run, &error);
 		if (r == 0)
 			r = find_outside(run, &error);

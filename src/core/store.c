@@ -16,6 +16,7 @@
 
 #define SESSIONS "sessions"
 #define KEPT "kept"
+#define LOCK "lock"
 #define PREFIX "box_"
 
 /* How often the store may vanish between making and locking it. */
@@ -26,6 +27,7 @@ struct nx_session {
 	int store_fd;     /* shared lock */
 	int sessions_fd;
 	int fd;           /* exclusive lock */
+	int lock_fd;      /* with it, of the right to promote */
 	bool kept;
 	char id[32];
 	struct nx_buf path;
@@ -47,6 +49,7 @@ static struct nx_session *session_new(int workspace_fd)
 	if (session) {
 		session->workspace_fd = workspace_fd;
 		session->store_fd = session->sessions_fd = session->fd = -1;
+		session->lock_fd = -1;
 	}
 	return session;
 }
@@ -295,6 +298,26 @@ bool nx_session_is_there(const struct nx_session *session)
 	       is_still(session->sessions_fd, session->id, session->fd);
 }
 
+int nx_session_open_lock(struct nx_session *session, struct nexbox_error *err)
+{
+	session->lock_fd = openat(session->store_fd, LOCK,
+				  O_RDONLY | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
+	if (session->lock_fd < 0)
+		return nx_fail(err, NEXBOX_E_SYSTEM, errno, "store",
+			       "cannot make the lock of '%s': free some space",
+			       nx_quote(session->path.data));
+	return 0;
+}
+
+int nx_session_lock(struct nx_session *session, struct nexbox_error *err)
+{
+	while (flock(session->lock_fd, LOCK_EX) < 0)
+		if (errno != EINTR)
+			return nx_fail(err, NEXBOX_E_SYSTEM, errno, "store",
+				       "cannot lock '%s'", nx_quote(session->path.data));
+	return 0;
+}
+
 int nx_session_keep(struct nx_session *session, struct nexbox_error *err)
 {
 	NX_AUTO_FD fd = openat(session->fd, KEPT,
@@ -321,7 +344,7 @@ static void remove_store(struct nx_session *session)
 	/* A history keeps the store; so does anything that is not ours. */
 	if (unlinkat(session->store_fd, "history", AT_REMOVEDIR) < 0 && errno != ENOENT)
 		return;
-	(void)unlinkat(session->store_fd, "lock", 0);
+	(void)unlinkat(session->store_fd, LOCK, 0);
 	for (size_t i = 0; i < NX_ARRAY_SIZE(notes); i++)
 		(void)unlinkat(session->store_fd, notes[i].name, 0);
 	if (fstat(session->workspace_fd, &before) == 0 &&
@@ -337,6 +360,7 @@ struct nx_session *nx_session_free(struct nx_session *session)
 		remove_session(session->sessions_fd, session->id);
 	if (session->store_fd >= 0 && !session->kept)
 		remove_store(session);
+	nx_close_p(&session->lock_fd);
 	nx_close_p(&session->fd);
 	nx_close_p(&session->sessions_fd);
 	nx_close_p(&session->store_fd);

@@ -12,6 +12,7 @@
  *
  *	.nexbox         shared by every live run; whoever gets it exclusively is
  *	                alone and may remove the store
+ *	lock            exclusively by the one run that promotes
  *	sessions/       exclusively while a session is made or swept
  *	sessions/box_…  exclusively by the run and by the first process of its box,
  *	                on one descriptor: the lock is free when both are dead, or
@@ -98,6 +99,32 @@ const char *nx_session_path(const struct nx_session *session);
  * Context: any thread.
  */
 bool nx_session_is_there(const struct nx_session *session);
+
+/**
+ * nx_session_open_lock() - make ready to promote
+ * @session: (borrowed)
+ * @err:     (out, optional)
+ *
+ * Early, because a full disk may have no room for the lock's file later.
+ *
+ * Return: 0, or a negative nexbox_errc.
+ * Errors: NEXBOX_E_SYSTEM the lock's file cannot be made.
+ * Context: any thread.
+ */
+int nx_session_open_lock(struct nx_session *session, struct nexbox_error *err);
+
+/**
+ * nx_session_lock() - be the only one who promotes into this workspace
+ * @session: (borrowed) whose lock is open
+ * @err:     (out, optional)
+ *
+ * Waits for another promotion to end. Lasts until nx_session_free().
+ *
+ * Return: 0, or a negative nexbox_errc.
+ * Errors: NEXBOX_E_SYSTEM the lock cannot be had.
+ * Context: any thread.
+ */
+int nx_session_lock(struct nx_session *session, struct nexbox_error *err);
 
 /**
  * nx_session_keep() - let the session outlive the run

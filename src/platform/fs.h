@@ -13,6 +13,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 #include <sys/stat.h>
+#include <time.h>
 
 #include "base/buf.h"
 
@@ -194,3 +195,33 @@ void nx_fs_settle(int fd);
  * Context: any thread; not after fork.
  */
 void nx_fs_dig_holes(int fd);
+
+/**
+ * nx_fs_draw_line() - a moment on the filesystem's own clock
+ * @fd:       (borrowed) a folder of ours on it; its times move
+ * @ret_line: (out)
+ *
+ * Every change on that filesystem before the call has a change time before the
+ * line, every later one a change time at or after it. Waits a clock tick where
+ * the kernel's stamps are coarse (KERNEL-FACTS, Promotion 3).
+ *
+ * Return: 0, or a negative errno.
+ * Context: any thread; not after fork.
+ */
+int nx_fs_draw_line(int fd, struct timespec *ret_line);
+
+/**
+ * nx_fs_find_writers() - which files some process has open for writing
+ * @dir_fd:   (borrowed)
+ * @paths:    (borrowed) array of @n_paths regular files below it
+ * @n_paths:  how many
+ * @ret_busy: (out) array of @n_paths
+ *
+ * By a read lease, which the kernel refuses then. Only the owner of a file may
+ * ask; of another's it is not said to be busy. The asking is done by a child, for
+ * a writer that comes meanwhile sends SIGIO to whoever asked.
+ *
+ * Return: 0, or a negative errno when it cannot be asked at all.
+ * Context: any thread; not after fork.
+ */
+int nx_fs_find_writers(int dir_fd, const char *const *paths, size_t n_paths, bool *ret_busy);

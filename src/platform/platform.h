@@ -91,6 +91,8 @@ enum nx_mark {
  *              and is none of the command's
  * @is_forged:  whether an extended attribute of the upper was set by the command
  *              under a name that is reserved for layers
+ * @is_origin:  whether an extended attribute of the upper says that the entry was
+ *              copied from below, under the same name or another
  */
 struct nx_strategy {
 	const char *name;
@@ -103,6 +105,7 @@ struct nx_strategy {
 			  struct nx_buf *redirect, struct nexbox_error *err);
 	bool (*is_private)(const char *xattr_name);
 	bool (*is_forged)(const char *xattr_name);
+	bool (*is_origin)(const char *xattr_name);
 };
 
 /** enum nx_launch_flags - bits of nx_launch.flags */

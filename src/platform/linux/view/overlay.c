@@ -1,12 +1,14 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 #include "platform/linux/view/overlay.h"
 
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/mount.h>
 #include <sys/sysmacros.h>
+#include <sys/xattr.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -127,6 +129,46 @@ static int mount_here(struct nx_view *view)
 	return 0;
 }
 
+/* How many entries of the workspace's root are looked at; the rest is the tree's. */
+#define ROOT_ENTRIES 128
+
+/*
+ * A file of the workspace that carries the mark of an overlay's own, from an
+ * earlier life as somebody's upper layer, cannot even be looked at through this
+ * one (KERNEL-FACTS, Overlay 7). Where that is likely, in the root, it is said
+ * beforehand; deeper down the command sees EPERM.
+ */
+static int refuse_marked(const struct nx_view *view, struct nexbox_error *err)
+{
+	static const char *const marks[] = { "user.overlay.metacopy", "trusted.overlay.metacopy" };
+	const char *mark = marks[geteuid() == 0];
+	int list_fd = openat(view->workspace_fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	DIR *dir = list_fd < 0 ? NULL : fdopendir(list_fd);
+	struct dirent *entry;
+	int r = 0;
+
+	if (!dir) {
+		nx_close_p(&list_fd);
+		return 0; /* what cannot be listed is the overlay's to refuse */
+	}
+	for (int i = 0; r == 0 && i < ROOT_ENTRIES && (entry = readdir(dir)); i++) {
+		char path[64 + sizeof(entry->d_name)];
+		char value[8];
+
+		if (entry->d_type != DT_REG && entry->d_type != DT_UNKNOWN)
+			continue;
+		(void)snprintf(path, sizeof(path), "/proc/self/fd/%d/%s", view->workspace_fd,
+			       entry->d_name);
+		if (lgetxattr(path, mark, value, sizeof(value)) >= 0 || errno == ERANGE)
+			r = nx_fail(err, NEXBOX_E_UNSUPPORTED, 0, "overlay",
+				    "'%s' carries the attribute %s, so no overlay can show it: remove "
+				    "it with setfattr -x",
+				    nx_quote(entry->d_name), mark);
+	}
+	(void)closedir(dir);
+	return r;
+}
+
 static int prepare(struct nx_view *view, struct nexbox_error *err)
 {
 	struct timespec begin;
@@ -134,6 +176,9 @@ static int prepare(struct nx_view *view, struct nexbox_error *err)
 	int r;
 
 	(void)clock_gettime(CLOCK_MONOTONIC, &begin);
+	r = refuse_marked(view, err);
+	if (r < 0)
+		return r;
 	r = make_layers(view);
 	if (r < 0)
 		return nx_fail(err, nx_errc_of(-r), -r, "overlay",
@@ -169,9 +214,15 @@ static void settle(const struct nx_view *view)
 		NX_OVERLAY_WORK "/work/incompat",
 	};
 
-	/* Its own folder is closed to everyone who is not root. */
-	if (geteuid() != 0)
-		(void)fchmodat(view->session_fd, NX_OVERLAY_WORK "/work", 0700, 0);
+	static const char *const closed[] = {
+		NX_OVERLAY_WORK "/work",
+		NX_OVERLAY_WORK "/work/incompat",
+		NX_OVERLAY_WORK "/work/incompat/volatile",
+	};
+
+	/* The kernel makes them without any permission. */
+	for (size_t i = 0; geteuid() != 0 && i < NX_ARRAY_SIZE(closed); i++)
+		(void)fchmodat(view->session_fd, closed[i], 0700, 0);
 	remove_names(view, names, NX_ARRAY_SIZE(names));
 }
 
@@ -216,6 +267,13 @@ static bool is_forged(const char *name)
 	const char *rest = after_prefix(name);
 
 	return rest && strncmp(rest, "overlay.", 8) == 0;
+}
+
+static bool is_origin(const char *name)
+{
+	const char *rest = after_prefix(name);
+
+	return rest && strcmp(rest, "origin") == 0;
 }
 
 /* What the kernel may leave on an entry of the upper, and what it means to us. */
@@ -298,4 +356,5 @@ const struct nx_strategy nx_strategy_overlay = {
 	.read_marks = read_marks,
 	.is_private = is_private,
 	.is_forged = is_forged,
+	.is_origin = is_origin,
 };

@@ -1,0 +1,177 @@
+/* SPDX-License-Identifier: MIT OR Apache-2.0 */
+#include "core/drift.h"
+
+#include <fcntl.h>
+#include <string.h>
+
+#include "core/compare.h"
+#include "platform/fs.h"
+
+static bool is_since(const struct timespec *time, const struct timespec *line)
+{
+	return time->tv_sec != line->tv_sec ? time->tv_sec > line->tv_sec :
+					      time->tv_nsec >= line->tv_nsec;
+}
+
+static int64_t nanoseconds(const struct timespec *t)
+{
+	return (int64_t)t->tv_sec * 1000000000 + t->tv_nsec;
+}
+
+bool nx_drift_add(struct nx_drift *drift, const struct nx_change *change, const char *reason)
+{
+	const struct nexbox_entry *entry = &change->entry;
+	struct nexbox_objection *objection;
+
+	if (!nx_grow(&drift->objections, &drift->capacity, drift->n_objections,
+		     sizeof(*drift->objections)))
+		return false;
+	objection = &drift->objections[drift->n_objections++];
+	*objection = (struct nexbox_objection){ .path = entry->path, .reason = reason };
+	if (change->then.exists) {
+		objection->host.type = nx_type_of(change->then.mode);
+		objection->host.mtime_ns = nanoseconds(&change->then.mtime);
+		objection->host.has_blake3 = (entry->flags & NEXBOX_ENTRY_HAS_BEFORE) != 0;
+		memcpy(objection->host.blake3, entry->blake3_before, sizeof(entry->blake3_before));
+	}
+	if (entry->kind != NEXBOX_ENTRY_DELETED) {
+		objection->box.type = entry->type;
+		objection->box.mtime_ns = nanoseconds(&change->mtime);
+		objection->box.has_blake3 = (entry->flags & NEXBOX_ENTRY_HAS_AFTER) != 0;
+		memcpy(objection->box.blake3, entry->blake3_after, sizeof(entry->blake3_after));
+	}
+	return true;
+}
+
+/* The folder that holds @path, as it is now. */
+static bool stat_parent(int workspace_fd, const char *path, size_t length, struct stat *ret_st)
+{
+	NX_CLEANUP(nx_buf_fini) struct nx_buf folder = NX_BUF_INIT;
+	NX_AUTO_FD fd = -1;
+
+	if (length == 0)
+		return fstat(workspace_fd, ret_st) == 0;
+	if (!nx_buf_append(&folder, path, length))
+		return false;
+	fd = nx_fs_open(workspace_fd, folder.data, O_PATH | O_DIRECTORY);
+	return fd >= 0 && fstat(fd, ret_st) == 0;
+}
+
+/* The length of what stands before the last component of the first @length bytes. */
+static size_t parent_length(const char *path, size_t length)
+{
+	while (length > 0 && path[length - 1] != '/')
+		length--;
+	return length > 0 ? length - 1 : 0;
+}
+
+/*
+ * A folder that was renamed has a newer change time than modification time, and
+ * the folder it was renamed in has changed. So files whose own times are old may
+ * have arrived with it.
+ */
+static bool has_moved_folder(int workspace_fd, const char *path, const struct timespec *line)
+{
+	size_t length = parent_length(path, strlen(path));
+
+	while (length > 0) {
+		size_t above = parent_length(path, length);
+		struct stat st;
+		struct stat parent;
+
+		if (!stat_parent(workspace_fd, path, length, &st) ||
+		    !stat_parent(workspace_fd, path, above, &parent))
+			return true; /* it is not there any more */
+		if (is_since(&st.st_ctim, line) && is_since(&parent.st_ctim, line) &&
+		    (st.st_ctim.tv_sec != st.st_mtim.tv_sec ||
+		     st.st_ctim.tv_nsec != st.st_mtim.tv_nsec))
+			return true;
+		length = above;
+	}
+	return false;
+}
+
+static const char *find_reason(const struct nx_change *change, int workspace_fd,
+			       const struct timespec *line)
+{
+	const struct nexbox_entry *entry = &change->entry;
+	struct stat parent;
+
+	if (change->then.exists && !S_ISDIR(change->then.mode) &&
+	    is_since(&change->then.ctime, line))
+		return entry->kind == NEXBOX_ENTRY_DELETED ? "changed on the host, deleted in the box" :
+							     "changed on the host and in the box";
+	/* Copied up, so it was there; a file that the box renamed was elsewhere. */
+	if (entry->kind == NEXBOX_ENTRY_CREATED && (change->flags & NX_CHANGE_COPIED_UP) &&
+	    stat_parent(workspace_fd, entry->path, parent_length(entry->path, strlen(entry->path)),
+			&parent) &&
+	    is_since(&parent.st_ctim, line))
+		return "deleted on the host, changed in the box";
+	if ((change->flags & NX_CHANGE_TOP) && has_moved_folder(workspace_fd, entry->path, line))
+		return "a folder on the way to it was replaced on the host";
+	return NULL;
+}
+
+/*
+ * The same content, but written on both sides. Two that count one up from the same
+ * number have lost one, so it is a conflict even if the stamps happen to be equal.
+ */
+static bool is_written_twice(const struct nx_touch *touch, const struct timespec *line)
+{
+	return touch->is_file && is_since(&touch->then_ctime, line) &&
+	       (is_since(&touch->mtime, line) || touch->mtime.tv_sec != touch->then_mtime.tv_sec ||
+		touch->mtime.tv_nsec != touch->then_mtime.tv_nsec);
+}
+
+static bool add_touch(struct nx_drift *drift, const struct nx_touch *touch)
+{
+	struct nexbox_objection *objection;
+
+	if (!nx_grow(&drift->objections, &drift->capacity, drift->n_objections,
+		     sizeof(*drift->objections)))
+		return false;
+	objection = &drift->objections[drift->n_objections++];
+	*objection = (struct nexbox_objection){
+		.path = touch->path,
+		.reason = "metadata: written on the host and in the box, with the same content",
+		.host = { .type = NEXBOX_TYPE_FILE, .mtime_ns = nanoseconds(&touch->then_mtime) },
+		.box = { .type = NEXBOX_TYPE_FILE, .mtime_ns = nanoseconds(&touch->mtime) },
+	};
+	return true;
+}
+
+int nx_drift_find(struct nx_drift *drift, const struct nx_changeset *changeset, int workspace_fd,
+		  const struct timespec *line, struct nexbox_error *err)
+{
+	NX_AUTO_FREE const char **paths = calloc(changeset->n_changes + 1, sizeof(*paths));
+	NX_AUTO_FREE size_t *numbers = calloc(changeset->n_changes + 1, sizeof(*numbers));
+	NX_AUTO_FREE bool *busy = calloc(changeset->n_changes + 1, sizeof(*busy));
+	size_t n_paths = 0;
+
+	if (!paths || !numbers || !busy)
+		return nx_nomem(err, "drift");
+	for (size_t i = 0; i < changeset->n_changes; i++) {
+		const struct nx_change *change = &changeset->changes[i];
+		const char *reason = find_reason(change, workspace_fd, line);
+
+		if (reason && !nx_drift_add(drift, change, reason))
+			return nx_nomem(err, "drift");
+		/* A deletion is to an open file what it always was. */
+		if (!reason && change->then.exists && S_ISREG(change->then.mode) &&
+		    change->entry.kind != NEXBOX_ENTRY_DELETED) {
+			paths[n_paths] = change->entry.path;
+			numbers[n_paths++] = i;
+		}
+	}
+	for (size_t i = 0; i < changeset->n_touches; i++)
+		if (is_written_twice(&changeset->touches[i], line) &&
+		    !add_touch(drift, &changeset->touches[i]))
+			return nx_nomem(err, "drift");
+	if (nx_fs_find_writers(workspace_fd, paths, n_paths, busy) < 0)
+		return 0; /* it cannot be told here; the times have told the most */
+	for (size_t i = 0; i < n_paths; i++)
+		if (busy[i] && !nx_drift_add(drift, &changeset->changes[numbers[i]],
+					     "a process on the host has it open for writing"))
+			return nx_nomem(err, "drift");
+	return 0;
+}
