@@ -35,21 +35,26 @@ struct run {
 	bool keep;
 };
 
-static void run_fini(struct run *run)
+static void remove_session(struct run *run)
 {
-	/* Nothing is left in the box that could write: it dies while we clean up. */
-	if (run->end.alone && !run->outcome->public.kept)
-		run->view.strategy->discard(&run->view);
-	if (run->enclave)
-		run->enclave = run->platform->free(run->enclave);
-	run->supervisor = nx_supervisor_free(run->supervisor);
 	nx_close_p(&run->end.scratch_fd);
 	nx_close_p(&run->undo_fd);
 	nx_close_p(&run->view.mount_fd);
 	nx_close_p(&run->view.upper_fd);
-	if (run->view.strategy && !run->end.alone && !run->outcome->public.kept)
+	if (run->session && run->view.strategy && !run->outcome->public.kept)
 		run->view.strategy->discard(&run->view);
 	run->session = nx_session_free(run->session);
+}
+
+static void run_fini(struct run *run)
+{
+	/* Nothing is left in the box that could write: it dies while we clean up. */
+	if (run->end.alone)
+		remove_session(run);
+	if (run->enclave)
+		run->enclave = run->platform->free(run->enclave);
+	run->supervisor = nx_supervisor_free(run->supervisor);
+	remove_session(run);
 	nx_spec_fini(&run->spec);
 }
 
