@@ -83,10 +83,6 @@ static int check_guarantees(const struct run *run, struct nexbox_error *err)
 		       nx_name_of(nx_guarantee_names, missing & -missing), run->spec.strategy->name);
 }
 
-/*
- * The first process sets itself up on another core while the session's folders
- * are made here.
- */
 static int start(struct run *run, struct nexbox_error *err)
 {
 	struct nx_start start = { .helper = run->options->helper };
@@ -100,27 +96,37 @@ static int start(struct run *run, struct nexbox_error *err)
 	if (r < 0)
 		return r;
 	run->outcome->public.tier = run->platform->tier;
+	/* Only its name; its folders are made while the enclave sets itself up. */
 	return nx_session_new(run->spec.workspace_fd, run->spec.workspace, &run->session, err);
 }
 
-static int make_view(struct run *run, struct nexbox_error *err)
+static int launch(struct run *run, struct nexbox_error *err)
+{
+	struct nx_outcome *outcome = run->outcome;
+	struct nx_launch launch = {
+		.workspace = run->spec.workspace,
+		.session = nx_session_path(run->session),
+		.argv = run->options->argv,
+		.envp = run->spec.envp,
+		.directory = run->spec.directory,
+		.home = run->spec.layered_home,
+		.secrets_home = run->spec.home,
+		.grants = run->spec.grants,
+		.n_grants = run->spec.n_grants,
+		.deadline_ms = run->options->timeout_ms,
+	};
+	int r = nx_supervisor_new(run->options, &outcome->kept_stdout, &outcome->kept_stderr,
+				  &launch, &run->supervisor, err);
+
+	return r < 0 ? r : run->platform->launch(run->enclave, &launch, err);
+}
+
+/* What a promotion needs and cannot make later: a full disk has no room for it. */
+static int prepare_promotion(struct run *run, struct nexbox_error *err)
 {
 	int session_fd = nx_session_fd(run->session);
-	struct nx_outcome *outcome = run->outcome;
 	int r;
 
-	outcome->public.box = nx_outcome_string(outcome, nx_session_id(run->session));
-	nx_kept_init(&outcome->kept_stdout, session_fd, "stdout", run->options->output_max_bytes);
-	nx_kept_init(&outcome->kept_stderr, session_fd, "stderr", run->options->output_max_bytes);
-	run->view.strategy = run->spec.strategy;
-	run->view.workspace = run->spec.workspace;
-	run->view.session = nx_session_path(run->session);
-	run->view.workspace_fd = run->spec.workspace_fd;
-	run->view.session_fd = session_fd;
-	r = run->spec.strategy->prepare(&run->view, err);
-	if (r < 0 || !(run->options->flags & NEXBOX_RUN_COMMIT))
-		return r;
-	/* Made now: when the disk is full, it is too late to make a folder. */
 	if (mkdirat(session_fd, NX_UNDO_NAME, 0700) < 0)
 		return nx_fail(err, NEXBOX_E_SYSTEM, errno, "store",
 			       "cannot make a folder in '%s'", nx_quote(run->view.session));
@@ -139,6 +145,29 @@ static int make_view(struct run *run, struct nexbox_error *err)
 	return 0;
 }
 
+static int make_view(struct run *run, struct nexbox_error *err)
+{
+	struct nx_outcome *outcome = run->outcome;
+	int session_fd;
+	int r = nx_session_make(run->session, run->spec.workspace, err);
+
+	if (r < 0)
+		return r;
+	session_fd = nx_session_fd(run->session);
+	outcome->public.box = nx_outcome_string(outcome, nx_session_id(run->session));
+	nx_kept_init(&outcome->kept_stdout, session_fd, "stdout", run->options->output_max_bytes);
+	nx_kept_init(&outcome->kept_stderr, session_fd, "stderr", run->options->output_max_bytes);
+	run->view.strategy = run->spec.strategy;
+	run->view.workspace = run->spec.workspace;
+	run->view.session = nx_session_path(run->session);
+	run->view.workspace_fd = run->spec.workspace_fd;
+	run->view.session_fd = session_fd;
+	r = run->spec.strategy->prepare(&run->view, err);
+	if (r == 0 && (run->options->flags & NEXBOX_RUN_COMMIT))
+		r = prepare_promotion(run, err);
+	return r < 0 ? r : run->platform->show(run->enclave, &run->view, err);
+}
+
 /* Called while the command runs, on a core that has nothing else to do. */
 static void on_started(void *userdata)
 {
@@ -147,32 +176,15 @@ static void on_started(void *userdata)
 	run->view.strategy->settle(&run->view);
 }
 
-static int execute(struct run *run, struct nexbox_error *err)
+static int supervise(struct run *run, struct nexbox_error *err)
 {
-	struct nx_outcome *outcome = run->outcome;
-	struct nx_launch launch = {
-		.view = &run->view,
-		.argv = run->options->argv,
-		.envp = run->spec.envp,
-		.directory = run->spec.directory,
-		.home = run->spec.layered_home,
-		.secrets_home = run->spec.home,
-		.grants = run->spec.grants,
-		.n_grants = run->spec.n_grants,
-		.deadline_ms = run->options->timeout_ms,
-	};
-	int r = nx_supervisor_new(run->options, &outcome->kept_stdout, &outcome->kept_stderr,
-				  &launch, &run->supervisor, err);
+	bool may_hurry = !(run->options->flags & NEXBOX_RUN_COMMIT);
+	int r;
 
-	if (r < 0)
-		return r;
-	r = run->platform->launch(run->enclave, &launch, err);
-	if (r < 0)
-		return r;
 	/* The enclave mounts meanwhile; the notes are there before anything is written. */
 	nx_session_note(run->session);
 	r = nx_supervisor_run(run->supervisor, run->platform, run->enclave, on_started, run,
-			      !(run->options->flags & NEXBOX_RUN_COMMIT), &run->end, err);
+			      may_hurry, &run->end, err);
 	run->supervisor = nx_supervisor_free(run->supervisor);
 	return r;
 }
@@ -440,9 +452,11 @@ static int run_all(struct run *run, struct nexbox_error *err)
 	if (r == 0)
 		r = start(run, err);
 	if (r == 0)
+		r = launch(run, err);
+	if (r == 0)
 		r = make_view(run, err);
 	if (r == 0)
-		r = execute(run, err);
+		r = supervise(run, err);
 	if (r < 0)
 		return r;
 	report_end(run);

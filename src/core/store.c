@@ -255,25 +255,26 @@ int nx_session_new(int workspace_fd, const char *workspace, struct nx_session **
 		   struct nexbox_error *err)
 {
 	NX_AUTO(session) session = session_new(workspace_fd);
-	bool fresh = false;
 	int r;
 
 	if (!session)
 		return nx_nomem(err, "store");
-	r = open_store(session, workspace, &fresh, err);
-	if (r < 0)
-		return r;
 	r = make_id(session, err);
 	if (r < 0)
 		return r;
 	if (!nx_buf_printf(&session->path, "%s/%s/%s/%s", workspace, NX_STORE_NAME, SESSIONS,
 			   session->id))
 		return nx_nomem(err, "store");
-	r = make_session(session, fresh, workspace, err);
-	if (r < 0)
-		return r;
 	*ret_session = nx_take(&session);
 	return 0;
+}
+
+int nx_session_make(struct nx_session *session, const char *workspace, struct nexbox_error *err)
+{
+	bool fresh = false;
+	int r = open_store(session, workspace, &fresh, err);
+
+	return r < 0 ? r : make_session(session, fresh, workspace, err);
 }
 
 const char *nx_session_id(const struct nx_session *session)

@@ -34,11 +34,25 @@
 struct nx_session;
 
 /**
- * nx_session_new() - make a session, and the store if there is none
- * @workspace_fd: (borrowed)
- * @workspace:    (borrowed) its real path, for messages
+ * nx_session_new() - a session with a name, and nothing on the disk
+ * @workspace_fd: (borrowed) until nx_session_free()
+ * @workspace:    (borrowed) its real path
  * @ret_session:  (transfer full)
  * @err:          (out, optional)
+ *
+ * Return: 0, or a negative nexbox_errc.
+ * Errors: NEXBOX_E_SYSTEM there are no random numbers.
+ *         NEXBOX_E_NOMEM  out of memory.
+ * Context: any thread; not after fork.
+ */
+int nx_session_new(int workspace_fd, const char *workspace, struct nx_session **ret_session,
+		   struct nexbox_error *err);
+
+/**
+ * nx_session_make() - make its folder, and the store if there is none
+ * @session:   (borrowed)
+ * @workspace: (borrowed) its real path, for messages
+ * @err:       (out, optional)
  *
  * Sweeps what dead runs have left. The workspace root's times are as before.
  *
@@ -47,11 +61,9 @@ struct nx_session;
  *         NEXBOX_E_INVALID the store is a symlink, a file, or on another mount.
  *         NEXBOX_E_SYSTEM  a system call failed (ENOSPC, …).
  *         NEXBOX_E_BUSY    the store vanishes again and again.
- *         NEXBOX_E_NOMEM   out of memory.
  * Context: any thread; not after fork.
  */
-int nx_session_new(int workspace_fd, const char *workspace, struct nx_session **ret_session,
-		   struct nexbox_error *err);
+int nx_session_make(struct nx_session *session, const char *workspace, struct nexbox_error *err);
 
 /**
  * nx_session_note() - leave the notes for git and for backups in the store

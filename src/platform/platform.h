@@ -8,9 +8,10 @@
  *
  * A run goes through a platform in this order:
  *
- *	start()   the first process of the enclave; it sets itself up while the
- *	          caller makes the session's folders
- *	launch()  here is the view and the command: mount, confine, execute
+ *	start()   the first process of the enclave; it begins to set itself up
+ *	launch()  here is the command, and where its view will be: mount what can be
+ *	          mounted, while the caller makes the session's folders
+ *	show()    here is the view: mount it, confine, execute
  *	events    READY, STARTED, STOPPED, EXITED …, read whenever event_fd() is
  *	          readable, until GONE
  *	free()    ends whatever is left
@@ -115,6 +116,8 @@ enum nx_launch_flags {
 
 /**
  * struct nx_launch - the command and what it may see; all borrowed
+ * @workspace:    real path of the workspace
+ * @session:      path of the session's folder, which need not be there yet
  * @argv, @envp:  NULL-terminated
  * @directory:    where it starts: absolute, inside the workspace
  * @home:         the home directory that gets a layer of its own, thrown away;
@@ -130,7 +133,8 @@ enum nx_launch_flags {
  */
 struct nx_launch {
 	uint32_t flags;
-	const struct nx_view *view;
+	const char *workspace;
+	const char *session;
 	const char *const *argv;
 	const char *const *envp;
 	const char *directory;
@@ -202,9 +206,13 @@ struct nx_platform {
 	int (*start)(const struct nx_start *start, struct nx_enclave **ret_enclave,
 		     struct nexbox_error *err);
 
-	/* Hand it the view and the command. Returns before the command has started. */
+	/* Hand it the command. */
 	int (*launch)(struct nx_enclave *enclave, const struct nx_launch *launch,
 		      struct nexbox_error *err);
+
+	/* Hand it the view. Returns before the command has started. */
+	int (*show)(struct nx_enclave *enclave, const struct nx_view *view,
+		    struct nexbox_error *err);
 
 	/* Readable when next_event() has something to say. Borrowed. */
 	int (*event_fd)(const struct nx_enclave *enclave);

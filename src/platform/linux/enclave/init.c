@@ -34,7 +34,7 @@ struct init {
 	const struct nx_plan *plan;
 	struct nx_mounts mounts;
 	struct nx_command command;
-	int view_fd;
+	int session_fd; /* shares the session's lock */
 	int terminal_fd;
 	char terminal[32];
 	pid_t pid; /* of the command */
@@ -183,11 +183,11 @@ static void receive_launch(struct init *init)
 	struct stat st;
 	int fds[NX_WIRE_FDS];
 	size_t n_fds;
-	size_t next = 2; /* behind the plan and the session, whose lock we share */
+	size_t next = 1; /* behind the plan */
 	void *memory;
 
 	receive_wire(init, &wire, fds, &n_fds);
-	if (wire.kind != NX_WIRE_LAUNCH || n_fds < 2 || fstat(fds[0], &st) < 0)
+	if (wire.kind != NX_WIRE_LAUNCH || n_fds < 1 || fstat(fds[0], &st) < 0)
 		_exit(1);
 	memory = mmap(NULL, (size_t)st.st_size, PROT_READ | PROT_WRITE, MAP_PRIVATE, fds[0], 0);
 	(void)close(fds[0]);
@@ -197,10 +197,24 @@ static void receive_launch(struct init *init)
 	if (init->plan->magic != NX_PLAN_MAGIC ||
 	    init->plan->size_bytes != (uint64_t)st.st_size)
 		fail(init, NX_STAGE_PLAN, 0, EINVAL); /* a helper of another version */
-	init->view_fd = init->plan->flags & NX_PLAN_HAS_VIEW ? fds[next++] : -1;
 	for (uint32_t i = 0; i < 3; i++)
 		init->command.stdio[i] =
 			init->plan->flags & (NX_PLAN_HAS_STDIN << i) ? fds[next++] : -1;
+}
+
+/* The folders are there; with them comes the view, if the caller could mount it. */
+static int wait_for_view(void *userdata)
+{
+	struct init *init = userdata;
+	struct nx_wire wire;
+	int fds[NX_WIRE_FDS];
+	size_t n_fds;
+
+	receive_wire(init, &wire, fds, &n_fds);
+	if (wire.kind != NX_WIRE_SESSION || n_fds < 1)
+		_exit(1);
+	init->session_fd = fds[0];
+	return n_fds > 1 ? fds[1] : -1;
 }
 
 /* Pointers from offsets, with @front free ones before them. */
@@ -366,7 +380,7 @@ static _Noreturn void watch(const struct init *init, int signal_fd)
 void nx_init_run(const struct nx_init *start)
 {
 	struct init init = {
-		.start = start, .view_fd = -1, .terminal_fd = -1, .mounts = { .scratch_fd = -1 }
+		.start = start, .session_fd = -1, .terminal_fd = -1, .mounts = { .scratch_fd = -1 }
 	};
 	sigset_t child_signal;
 	uint32_t op = 0;
@@ -384,7 +398,7 @@ void nx_init_run(const struct nx_init *start)
 	init.command.plan = init.plan;
 	init.command.argv = make_pointers(&init, init.plan->argv, 1);
 	init.command.envp = make_pointers(&init, init.plan->envp, 0);
-	r = nx_mounts_apply(&init.mounts, init.plan, init.view_fd, &op);
+	r = nx_mounts_apply(&init.mounts, init.plan, wait_for_view, &init, &op);
 	if (r < 0)
 		fail(&init, NX_STAGE_MOUNTS, op, -r);
 	if (chdir("/") < 0)

@@ -198,11 +198,21 @@ static int fill(int *slot, int fd)
 	return 0;
 }
 
-static int mount_view(struct nx_mounts *mounts, const struct nx_plan *plan, const struct nx_op *op)
+/* Who waits for the view, as nx_mounts_apply() was given it. */
+struct waiter {
+	int (*wait_for_view)(void *userdata);
+	void *userdata;
+};
+
+static int mount_view(struct nx_mounts *mounts, const struct nx_plan *plan, const struct nx_op *op,
+		      const struct waiter *waiter)
 {
+	int view_fd = waiter->wait_for_view(waiter->userdata);
 	uint64_t begin = now_micros();
 	int r;
 
+	if (view_fd >= 0)
+		return fill(&mounts->slots[op->slot], view_fd);
 	if (chdir(nx_plan_string(plan, op->a)) < 0)
 		return -errno;
 	r = fill(&mounts->slots[op->slot], nx_overlay_mount(".", nx_plan_string(plan, op->b),
@@ -212,7 +222,7 @@ static int mount_view(struct nx_mounts *mounts, const struct nx_plan *plan, cons
 }
 
 static int apply(struct nx_mounts *mounts, const struct nx_plan *plan, const struct nx_op *op,
-		 int view_fd)
+		 const struct waiter *waiter)
 {
 	static const char *const devpts[][2] = {
 		{ "newinstance", NULL }, { "ptmxmode", "0666" }, { "mode", "0620" }, { NULL, NULL }
@@ -230,10 +240,8 @@ static int apply(struct nx_mounts *mounts, const struct nx_plan *plan, const str
 			       0;
 	case NX_OP_CLONE:
 		return fill(slot, clone_mount(a, recursive));
-	case NX_OP_TAKE_VIEW:
-		return fill(slot, view_fd);
-	case NX_OP_OVERLAY:
-		return mount_view(mounts, plan, op);
+	case NX_OP_VIEW:
+		return mount_view(mounts, plan, op, waiter);
 	case NX_OP_SCRATCH:
 		return begin_scratch(mounts, a);
 	case NX_OP_SCRATCH_DIR:
@@ -266,9 +274,10 @@ static int apply(struct nx_mounts *mounts, const struct nx_plan *plan, const str
 	return -EINVAL;
 }
 
-int nx_mounts_apply(struct nx_mounts *mounts, const struct nx_plan *plan, int view_fd,
-		    uint32_t *ret_op)
+int nx_mounts_apply(struct nx_mounts *mounts, const struct nx_plan *plan,
+		    int (*wait_for_view)(void *), void *userdata, uint32_t *ret_op)
 {
+	const struct waiter waiter = { wait_for_view, userdata };
 	const struct nx_op *ops = nx_plan_at(plan, plan->ops);
 
 	for (size_t i = 0; i < NX_PLAN_SLOTS; i++)
@@ -284,7 +293,7 @@ int nx_mounts_apply(struct nx_mounts *mounts, const struct nx_plan *plan, int vi
 		if (((op->flags & NX_OP_IF) && mounts->slots[op->slot] < 0) ||
 		    ((op->flags & NX_OP_UNLESS) && mounts->slots[op->slot] >= 0))
 			continue;
-		r = apply(mounts, plan, op, view_fd);
+		r = apply(mounts, plan, op, &waiter);
 		if (r < 0 && !(op->flags & NX_OP_OPTIONAL))
 			return r;
 	}

@@ -29,11 +29,13 @@ struct nx_mounts {
  * nx_mounts_apply() - walk the steps
  * @mounts:  (borrowed)
  * @plan:    (borrowed)
- * @view_fd: the view's mount that came with the plan, or -1
+ * @wait_for_view: called before the view is needed: waits for the session, and
+ *           returns the view's mount if the caller has made it, else -1
+ * @userdata: its argument
  * @ret_op:  (out) number of the step that failed
  *
  * Return: 0, or a negative errno.
  * Context: the first process of a box; system calls only.
  */
-int nx_mounts_apply(struct nx_mounts *mounts, const struct nx_plan *plan, int view_fd,
-		    uint32_t *ret_op);
+int nx_mounts_apply(struct nx_mounts *mounts, const struct nx_plan *plan,
+		    int (*wait_for_view)(void *), void *userdata, uint32_t *ret_op);

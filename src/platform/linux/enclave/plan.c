@@ -263,8 +263,8 @@ static void clone_nested(struct builder *b, const struct nx_table *table)
 		const char *path = table->mounts[i].path;
 		struct stat st;
 
-		if (!nx_path_is_below(path, b->launch->view->workspace) ||
-		    strcmp(path, b->launch->view->workspace) == 0)
+		if (!nx_path_is_below(path, b->launch->workspace) ||
+		    strcmp(path, b->launch->workspace) == 0)
 			continue;
 		if (last && nx_path_is_below(path, last))
 			continue; /* came along with the one above it */
@@ -276,24 +276,18 @@ static void clone_nested(struct builder *b, const struct nx_table *table)
 
 static void make_view(struct builder *b)
 {
-	const struct nx_view *view = b->launch->view;
+	const struct nx_launch *launch = b->launch;
+	/* Relative to the workspace, where no name can hold a ':' or a ','. */
+	const char *session = launch->session + strlen(launch->workspace) + 1;
 	uint32_t slot = new_slot(b);
 
-	if (view->mount_fd >= 0) {
-		add(b, NX_OP_TAKE_VIEW, 0, slot, NULL);
-	} else {
-		/* Relative to the workspace, where no name can hold a ':' or a ','. */
-		const char *session = view->session + strlen(view->workspace) + 1;
-
-		add_op(b, (struct nx_op){
-				  .kind = NX_OP_OVERLAY,
+	add_op(b, (struct nx_op){ .kind = NX_OP_VIEW,
 				  .slot = slot,
-				  .a = put_string(b, view->workspace),
+				  .a = put_string(b, launch->workspace),
 				  .b = put_string(b, format(b, session, "/" NX_OVERLAY_UPPER)),
 				  .c = put_string(b, format(b, session, "/" NX_OVERLAY_WORK)) });
-	}
-	add_place(b, view->workspace, slot, 0, false);
-	add_writable(b, view->workspace);
+	add_place(b, launch->workspace, slot, 0, false);
+	add_writable(b, launch->workspace);
 }
 
 /* An overlay over @path whose upper is thrown away; returns its slot. */
@@ -332,7 +326,7 @@ static const char *choose_scratch(const struct nx_launch *launch)
 		const char *path = private_places[i].path;
 		bool taken = !is_dir(path) ||
 			     (launch->home && nx_path_is_below(launch->home, path)) ||
-			     nx_path_is_below(launch->view->workspace, path);
+			     nx_path_is_below(launch->workspace, path);
 
 		for (size_t k = 0; k < launch->n_grants; k++)
 			taken = taken || nx_path_is_below(launch->grants[k].path, path);
@@ -493,7 +487,7 @@ static void mask_sockets(struct builder *b, const struct nx_table *table)
 
 		if (is_private_place(table->sockets[i]) ||
 		    !realpath(table->sockets[i], path) || is_private_place(path) ||
-		    nx_path_is_below(path, launch->view->workspace) || lstat(path, &st) < 0 ||
+		    nx_path_is_below(path, launch->workspace) || lstat(path, &st) < 0 ||
 		    !S_ISSOCK(st.st_mode))
 			continue;
 		if (!is_given_back(launch, path))
@@ -521,8 +515,9 @@ static void build_tree(struct builder *b, const struct nx_table *table, bool net
 	clone_grants(b);
 	clone_resolver(b, net_host);
 	clone_nested(b, table);
-	make_view(b);
 	home_slot = make_scratch(b, place_slots, &shm_slot);
+	/* As late as can be: until here the caller makes the session's folders. */
+	make_view(b);
 	add(b, NX_OP_READ_ONLY, 0, 0, NULL);
 	attach_private_places(b, place_slots, shm_slot, device_slots);
 	attach_places(b);
@@ -559,8 +554,6 @@ static uint32_t flags_of(const struct nx_launch *launch)
 		flags |= NX_PLAN_TERMINAL;
 	if (geteuid() == 0)
 		flags |= NX_PLAN_KEEP_CAPS;
-	if (launch->view->mount_fd >= 0)
-		flags |= NX_PLAN_HAS_VIEW;
 	if (launch->stdin_fd >= 0)
 		flags |= NX_PLAN_HAS_STDIN;
 	if (launch->stdout_fd >= 0)
@@ -574,13 +567,13 @@ static uint32_t flags_of(const struct nx_launch *launch)
 static int refuse_nested(const struct nx_launch *launch, const struct nx_table *table,
 			 struct nexbox_error *err)
 {
-	if (launch->view->mount_fd >= 0)
+	if (geteuid() == 0)
 		return 0;
 	for (size_t i = 0; i < table->n_mounts; i++) {
 		const char *path = table->mounts[i].path;
 
-		if (nx_path_is_below(path, launch->view->workspace) &&
-		    strcmp(path, launch->view->workspace) != 0)
+		if (nx_path_is_below(path, launch->workspace) &&
+		    strcmp(path, launch->workspace) != 0)
 			return nx_fail(err, NEXBOX_E_UNSUPPORTED, 0, "overlay",
 				       "'%s' is a mount inside the workspace, which an overlay cannot "
 				       "hold without privilege: unmount it, or run as root",
@@ -614,7 +607,7 @@ int nx_plan_build(const struct nx_launch *launch, const sigset_t *signals, bool 
 	plan.envp = put_strings(&b, launch->envp);
 	plan.path = put_string(&b, path_of(launch->envp));
 	plan.directory = put_string(&b, launch->directory);
-	plan.workspace = put_string(&b, launch->view->workspace);
+	plan.workspace = put_string(&b, launch->workspace);
 	build_tree(&b, &table, net_host);
 	b.writable[b.n_writable] = 0;
 	plan.writable = put(&b, b.writable, (b.n_writable + 1) * sizeof(b.writable[0]));
@@ -634,8 +627,7 @@ int nx_plan_build(const struct nx_launch *launch, const sigset_t *signals, bool 
 static const char *const words[] = {
 	[NX_OP_PRIVATE] = "cannot make the mounts private",
 	[NX_OP_CLONE] = "cannot take '%s' into the box",
-	[NX_OP_TAKE_VIEW] = "cannot take the view into the box",
-	[NX_OP_OVERLAY] = "no overlay can be mounted over '%s'",
+	[NX_OP_VIEW] = "no overlay can be mounted over '%s'",
 	[NX_OP_SCRATCH] = "cannot mount a tmpfs at '%s'",
 	[NX_OP_SCRATCH_DIR] = "cannot make a private place",
 	[NX_OP_SCRATCH_COW] = "no overlay can be mounted over '%s'",

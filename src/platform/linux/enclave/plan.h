@@ -30,8 +30,8 @@
 enum nx_op_kind {
 	NX_OP_PRIVATE = 1, /* no mount event crosses the border any more */
 	NX_OP_CLONE,       /* slot := a copy of the mount at @a; NX_OP_RECURSIVE */
-	NX_OP_TAKE_VIEW,   /* slot := the view that the caller has mounted */
-	NX_OP_OVERLAY,     /* slot := overlay; lower @a (the way to it), upper @b, work @c */
+	NX_OP_VIEW,        /* wait for the session; slot := the view that came with it, or else
+			    * an overlay: lower @a (the way to it), upper @b, work @c */
 	NX_OP_SCRATCH,     /* a tmpfs at @a, a place that is covered later */
 	NX_OP_SCRATCH_DIR, /* slot := a new folder @b of the scratch, mode @n, as a mount */
 	NX_OP_SCRATCH_COW, /* slot := overlay; lower @a, layers in the scratch folder @b */
@@ -71,10 +71,9 @@ struct nx_op {
 enum nx_plan_flags {
 	NX_PLAN_TERMINAL = 1u << 0,
 	NX_PLAN_KEEP_CAPS = 1u << 1, /* a root caller's file capabilities */
-	NX_PLAN_HAS_VIEW = 1u << 2,  /* the view's mount comes with the plan */
-	NX_PLAN_HAS_STDIN = 1u << 3,
-	NX_PLAN_HAS_STDOUT = 1u << 4,
-	NX_PLAN_HAS_STDERR = 1u << 5,
+	NX_PLAN_HAS_STDIN = 1u << 2,
+	NX_PLAN_HAS_STDOUT = 1u << 3,
+	NX_PLAN_HAS_STDERR = 1u << 4,
 };
 
 /** struct nx_plan - the head of the plan */

@@ -304,14 +304,14 @@ static int start(const struct nx_start *start, struct nx_enclave **ret_enclave,
 	return 0;
 }
 
-static int send_launch(struct nx_enclave *enclave, const int *fds, size_t n_fds,
-		       struct nexbox_error *err)
+static int send_fds(struct nx_enclave *enclave, enum nx_wire_kind kind, const int *fds,
+		    size_t n_fds, struct nexbox_error *err)
 {
 	union {
 		char bytes[CMSG_SPACE(sizeof(int) * NX_WIRE_FDS)];
 		struct cmsghdr align;
 	} control = { .bytes = { 0 } };
-	struct nx_wire wire = { .kind = NX_WIRE_LAUNCH };
+	struct nx_wire wire = { .kind = kind };
 	struct iovec iov = { .iov_base = &wire, .iov_len = sizeof(wire) };
 	struct msghdr message = {
 		.msg_iov = &iov,
@@ -353,16 +353,20 @@ static int launch(struct nx_enclave *enclave, const struct nx_launch *launch,
 	if (write(plan_fd, enclave->plan.data, enclave->plan.size) != (ssize_t)enclave->plan.size)
 		return nx_fail(err, NEXBOX_E_SYSTEM, errno, "enclave", "cannot write the plan");
 	fds[n_fds++] = plan_fd;
-	fds[n_fds++] = launch->view->session_fd;
-	if (launch->view->mount_fd >= 0)
-		fds[n_fds++] = launch->view->mount_fd;
 	if (launch->stdin_fd >= 0)
 		fds[n_fds++] = launch->stdin_fd;
 	if (launch->stdout_fd >= 0)
 		fds[n_fds++] = launch->stdout_fd;
 	if (launch->stderr_fd >= 0)
 		fds[n_fds++] = launch->stderr_fd;
-	return send_launch(enclave, fds, n_fds, err);
+	return send_fds(enclave, NX_WIRE_LAUNCH, fds, n_fds, err);
+}
+
+static int show(struct nx_enclave *enclave, const struct nx_view *view, struct nexbox_error *err)
+{
+	int fds[2] = { view->session_fd, view->mount_fd };
+
+	return send_fds(enclave, NX_WIRE_SESSION, fds, view->mount_fd >= 0 ? 2 : 1, err);
 }
 
 static int event_fd(const struct nx_enclave *enclave)
@@ -481,6 +485,7 @@ static int next_event(struct nx_enclave *enclave, struct nx_event *ret_event,
 		return describe(enclave, &wire, err);
 	case NX_WIRE_MAPPED:
 	case NX_WIRE_LAUNCH:
+	case NX_WIRE_SESSION:
 	case NX_WIRE_SIGNAL:
 		break; /* ours to say */
 	}
@@ -544,6 +549,7 @@ const struct nx_platform nx_platform_linux = {
 	.strategies_to_come = strategies_to_come,
 	.start = start,
 	.launch = launch,
+	.show = show,
 	.event_fd = event_fd,
 	.process_fd = process_fd,
 	.next_event = next_event,

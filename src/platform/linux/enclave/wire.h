@@ -4,11 +4,12 @@
 /*
  * What the caller and the box's first process say to each other over a
  * SOCK_SEQPACKET pair: one message, one packet, fixed size. Descriptors travel
- * with NX_WIRE_LAUNCH and NX_WIRE_READY.
+ * with LAUNCH, SESSION and READY.
  *
  *	caller                         first process
  *	MAPPED (root only)  ─────────▶ the ids are mapped
- *	LAUNCH + plan, fds  ─────────▶ mounts, confines
+ *	LAUNCH + plan, fds  ─────────▶ mounts what needs no session
+ *	SESSION + fds       ─────────▶ mounts the view and the rest, confines
  *	                    ◀───────── READY + terminal, scratch | FAILED
  *	                    ◀───────── STARTED | NOT_STARTED
  *	SIGNAL              ─────────▶ to the command's group
@@ -21,6 +22,7 @@
 enum nx_wire_kind {
 	NX_WIRE_MAPPED = 1,
 	NX_WIRE_LAUNCH,
+	NX_WIRE_SESSION,
 	NX_WIRE_SIGNAL,
 	NX_WIRE_READY,
 	NX_WIRE_FAILED,
@@ -49,8 +51,8 @@ enum nx_wire_has {
 	NX_WIRE_HAS_SCRATCH = 1u << 1,
 };
 
-/* The most descriptors that one message carries: plan, session, view, three of stdio. */
-#define NX_WIRE_FDS 6
+/* The most descriptors that one message carries: the plan and three of stdio. */
+#define NX_WIRE_FDS 4
 
 struct nx_wire {
 	uint32_t kind;    /* enum nx_wire_kind */
