@@ -239,13 +239,16 @@ static int with_store_on_another_mount(struct scratch *scratch)
 {
 	struct nexbox_error err = { 0 };
 	struct nx_session *session = NULL;
+	NX_AUTO_FD ws_fd = -1;
 	char path[300];
 
 	(void)snprintf(path, sizeof(path), "%s/.nexbox", scratch->ws);
 	if (unshare(CLONE_NEWNS) < 0 || mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL) < 0 ||
 	    mount(scratch->path, path, NULL, MS_BIND, NULL) < 0)
 		return 9;
-	if (nx_session_new(scratch->ws_fd, scratch->ws, &session, &err) != -NEXBOX_E_INVALID)
+	/* A descriptor of before belongs to the mounts of before. */
+	ws_fd = open(scratch->ws, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	if (nx_session_new(ws_fd, scratch->ws, &session, &err) != -NEXBOX_E_INVALID)
 		return 1;
 	if (err.os_code != EXDEV)
 		return 2;
