@@ -417,6 +417,26 @@ NEXBOX_PUBLIC int nexbox_run(const struct nexbox_run_options *options,
 			     struct nexbox_outcome **ret_outcome, struct nexbox_error *error);
 
 /**
+ * nexbox_outcome_new_refused() - the outcome of a run that was not even tried
+ * @argv:        (borrowed, optional) the command, as far as it is known
+ * @refusal:     (borrowed) why
+ * @ret_outcome: (transfer full)
+ * @error:       (out, optional)
+ *
+ * For a caller that finds a mistake itself, so that whoever reads its documents
+ * gets one in this case as well. Its status is 125.
+ *
+ * Return: 0, or a negative enum nexbox_errc.
+ * Errors: NEXBOX_E_INVALID @refusal or @ret_outcome is NULL.
+ *         NEXBOX_E_NOMEM   out of memory.
+ * Context: any thread.
+ */
+NEXBOX_PUBLIC int nexbox_outcome_new_refused(const char *const *argv,
+					     const struct nexbox_error *refusal,
+					     struct nexbox_outcome **ret_outcome,
+					     struct nexbox_error *error);
+
+/**
  * nexbox_outcome_free() - free an outcome and all that it points to
  * @outcome: (transfer full, optional) may be NULL
  *

@@ -59,6 +59,22 @@ int nexbox_run(const struct nexbox_run_options *options, struct nexbox_outcome *
 	return r;
 }
 
+int nexbox_outcome_new_refused(const char *const *argv, const struct nexbox_error *refusal,
+			       struct nexbox_outcome **ret_outcome, struct nexbox_error *error)
+{
+	struct nx_outcome *outcome;
+
+	if (!refusal || !ret_outcome)
+		return nx_fail(error, NEXBOX_E_INVALID, 0, "api",
+			       "the reason and the place for the outcome must be given");
+	outcome = nx_outcome_new(argv);
+	if (!outcome)
+		return nx_nomem(error, "api");
+	outcome->public.error = *refusal;
+	*ret_outcome = &outcome->public;
+	return 0;
+}
+
 struct nexbox_outcome *nexbox_outcome_free(struct nexbox_outcome *outcome)
 {
 	/* The public part is the first member of the whole. */

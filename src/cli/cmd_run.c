@@ -39,8 +39,46 @@ static int print_help(void)
 	return nx_cli_finish_stdout();
 }
 
-static int fail(const struct nx_cli_text *complaint)
+/*
+ * Where the document goes, when the parser did not get as far as to say. A word
+ * that is the value of another option may be taken for one of these; then a
+ * document too many is written, to a descriptor that is open for it.
+ */
+static void find_document(struct nx_cli_run_options *options, int argc, char **argv)
 {
+	for (int i = 1; i < argc && strcmp(argv[i], "--") != 0; i++) {
+		const char *number = NULL;
+
+		if (strcmp(argv[i], "--json") == 0)
+			options->json = true;
+		else if (strncmp(argv[i], "--status-fd=", 12) == 0)
+			number = argv[i] + 12;
+		else if (strcmp(argv[i], "--status-fd") == 0 && i + 1 < argc)
+			number = argv[i + 1];
+		if (number && *number && strspn(number, "0123456789") == strlen(number) &&
+		    strlen(number) < 7)
+			options->status_fd = atoi(number);
+	}
+}
+
+/* Wrong usage. Whoever waits for a document gets one that says so. */
+static int fail(struct nx_cli_run_options *options, int argc, char **argv,
+		const struct nx_cli_text *complaint)
+{
+	struct nexbox_error error = { .code = NEXBOX_E_INVALID, .where = "usage" };
+	struct nexbox_outcome *outcome = NULL;
+	struct nx_cli_text unusable;
+
+	find_document(options, argc, argv);
+	(void)snprintf(error.message, sizeof(error.message), "%.*s", (int)sizeof(error.message) - 1, complaint->bytes);
+	if (nexbox_outcome_new_refused(NULL, &error, &outcome, NULL) == 0) {
+		if (options->json && nx_cli_stream_or_none(STDOUT_FILENO) >= 0)
+			nx_cli_document_write(outcome, STDOUT_FILENO, NEXBOX_JSON_OUTPUT);
+		if (options->status_fd >= 0 &&
+		    nx_cli_document_check_fd(options->status_fd, &unusable))
+			nx_cli_document_write(outcome, options->status_fd, 0);
+	}
+	(void)nexbox_outcome_free(outcome);
 	nx_cli_say(complaint);
 	return NX_CLI_EXIT_FAILED;
 }
@@ -98,16 +136,16 @@ static int run_with(struct nx_cli_run_options *options, int argc, char **argv)
 	int command = nx_cli_options_parse(nx_cli_run_table, argc, argv, options, &complaint);
 
 	if (command < 0)
-		return fail(&complaint);
+		return fail(options, argc, argv, &complaint);
 	if (options->help)
 		return print_help();
 	if (command == argc) {
 		nx_cli_text_add(&complaint, "no command was given: write nex-box run [OPTIONS] [--] "
 		                            "COMMAND [ARG...]");
-		return fail(&complaint);
+		return fail(options, argc, argv, &complaint);
 	}
 	if (!place_streams(options, &complaint))
-		return fail(&complaint);
+		return fail(options, argc, argv, &complaint);
 
 	box->flags |= NEXBOX_RUN_FORK | (options->net_host ? NEXBOX_RUN_NET_HOST : 0);
 	box->argv = (const char *const *)(argv + command);
@@ -121,7 +159,7 @@ static int run_with(struct nx_cli_run_options *options, int argc, char **argv)
 	box->control_fd = nx_cli_signals_open();
 	if (box->control_fd < 0) {
 		nx_cli_text_add(&complaint, "cannot make a pipe for signals: %s", strerror(errno));
-		return fail(&complaint);
+		return fail(options, argc, argv, &complaint);
 	}
 	return run_box(options);
 }

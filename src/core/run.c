@@ -491,6 +491,8 @@ int nx_run(const struct nexbox_run_options *options, const struct nx_platform *p
 	if (r < 0) {
 		outcome->public.status = 125;
 		outcome->public.error = *err;
+		if (options->flags & NEXBOX_RUN_COMMIT)
+			outcome->public.commit_status = NEXBOX_COMMIT_COMMAND_FAILED;
 	}
 	run_fini(&run);
 	outcome->public.duration_ms = (now_micros() - begin) / 1000;

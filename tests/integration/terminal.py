@@ -72,11 +72,31 @@ class Terminal:
         return self
 
     def __exit__(self, *_):
-        if self.process.poll() is None:
+        for pid in self._session():
             try:
-                os.killpg(self.process.pid, signal.SIGKILL)
+                os.kill(pid, signal.SIGKILL)
             except ProcessLookupError:
-                self.process.kill()
-            self.process.wait()
-        os.close(self.master)
+                pass
+        self.process.wait()
         os.close(self.slave)
+        if self.master >= 0:
+            os.close(self.master)
+
+    def hang_up(self):
+        """Close the window."""
+        os.close(self.master)
+        self.master = -1
+
+    def _session(self):
+        """Every process of the terminal's session: a shell's jobs are groups of their own."""
+        found = []
+        for entry in os.listdir("/proc"):
+            if entry.isdigit():
+                try:
+                    with open(f"/proc/{entry}/stat") as file:
+                        session = int(file.read().rpartition(")")[2].split()[3])
+                except (OSError, ProcessLookupError):
+                    continue
+                if session == self.process.pid:
+                    found.append(int(entry))
+        return found

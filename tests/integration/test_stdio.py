@@ -394,6 +394,20 @@ def test_control_z_stops_and_fg_goes_on(here, nexbox):
         terminal.wait()
 
 
+@pytest.mark.parametrize("leader", ["nexbox", "shell"])
+def test_a_terminal_that_is_closed_ends_the_box(here, nexbox, mark, leader):
+    command = box(nexbox, "bash", "-c", f"echo ready; exec -a {mark} sleep 300")
+    if leader == "shell":
+        quoted = " ".join(f"'{word}'" for word in command)
+        command = ["bash", "--norc", "--noprofile", "-i", "-c", f"{quoted}; true"]
+    with Terminal(here.owner, command, cwd=here.ws) as terminal:
+        terminal.read_until(b"ready")
+        wait_until(lambda: marked(mark), 5, "the command")
+        terminal.hang_up()
+        wait_until(lambda: not marked(mark), 5, "the end of the box")
+    wait_until(lambda: not (here.ws / ".nexbox").exists(), 2, "the store's removal")
+
+
 @pytest.mark.parametrize("end", ["exit 0", "exit 3", "kill -9 $$", "sleep 300"])
 def test_the_terminals_attributes_are_put_back_however_the_command_ends(here, nexbox, end):
     options = ("-q", "--timeout-ms", "500") if "sleep" in end else ("-q",)

@@ -285,7 +285,7 @@ static void describe_content(struct nx_buf *out, int dir_fd, const char *name,
 	}
 }
 
-static void describe_tree(struct nx_buf *out, int dir_fd, const char *prefix, const char *skip)
+static void describe_tree(struct nx_buf *out, int dir_fd, const char *prefix, bool with_times)
 {
 	NX_CLEANUP(nx_listing_fini) struct nx_listing listing = { 0 };
 
@@ -297,15 +297,16 @@ static void describe_tree(struct nx_buf *out, int dir_fd, const char *prefix, co
 		struct stat st;
 
 		nx_buf_printf(&path, "%s%s", prefix, name);
-		if (strcmp(path.data, NX_STORE_NAME) == 0 ||
-		    (skip && strcmp(path.data, skip) == 0))
+		if (strcmp(path.data, NX_STORE_NAME) == 0)
 			continue;
 		assert_int_equal(fstatat(dir_fd, name, &st, AT_SYMLINK_NOFOLLOW), 0);
-		nx_buf_printf(out, "%s %o %u:%u %lld %lld.%09ld", path.data, st.st_mode, st.st_uid,
-			      st.st_gid, S_ISDIR(st.st_mode) ? 0 : (long long)st.st_size,
-			      (long long)st.st_mtim.tv_sec, st.st_mtim.tv_nsec);
+		nx_buf_printf(out, "%s %o %u:%u", path.data, st.st_mode, st.st_uid, st.st_gid);
+		if (with_times || !S_ISDIR(st.st_mode))
+			nx_buf_printf(out, " %lld.%09ld", (long long)st.st_mtim.tv_sec,
+				      st.st_mtim.tv_nsec);
 		if (!S_ISDIR(st.st_mode))
-			nx_buf_printf(out, " i%llu n%llu", (unsigned long long)st.st_ino,
+			nx_buf_printf(out, " %lld i%llu n%llu", (long long)st.st_size,
+				      (unsigned long long)st.st_ino,
 				      (unsigned long long)st.st_nlink);
 		describe_content(out, dir_fd, name, &st);
 		describe_xattrs(out, dir_fd, name);
@@ -315,23 +316,35 @@ static void describe_tree(struct nx_buf *out, int dir_fd, const char *prefix, co
 		fd = openat(dir_fd, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
 		nx_buf_puts(&path, "/");
 		if (fd >= 0)
-			describe_tree(out, fd, path.data, skip);
+			describe_tree(out, fd, path.data, with_times);
 	}
 }
 
-char *manifest(int dir_fd, const char *skip)
+static char *describe(int dir_fd, bool with_times)
 {
 	struct nx_buf out = NX_BUF_INIT;
 	struct stat st;
 
 	assert_int_equal(fstat(dir_fd, &st), 0);
-	nx_buf_printf(&out, ". %o %u:%u %lld.%09ld", st.st_mode, st.st_uid, st.st_gid,
-		      (long long)st.st_mtim.tv_sec, st.st_mtim.tv_nsec);
+	nx_buf_printf(&out, ". %o %u:%u", st.st_mode, st.st_uid, st.st_gid);
+	if (with_times)
+		nx_buf_printf(&out, " %lld.%09ld", (long long)st.st_mtim.tv_sec,
+			      st.st_mtim.tv_nsec);
 	describe_xattrs(&out, dir_fd, ".");
 	nx_buf_puts(&out, "\n");
-	describe_tree(&out, dir_fd, "", skip);
+	describe_tree(&out, dir_fd, "", with_times);
 	assert_false(out.failed);
 	return out.data;
+}
+
+char *manifest(int dir_fd)
+{
+	return describe(dir_fd, true);
+}
+
+char *manifest_without_folder_times(int dir_fd)
+{
+	return describe(dir_fd, false);
 }
 
 const struct nx_change *find_change(const struct nx_changeset *changeset, const char *path)

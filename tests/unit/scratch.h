@@ -72,9 +72,12 @@ void copy_up(const struct scratch *scratch, const char *path);
 
 /*
  * A tree as text, one line an entry in the order of bytes: everything that is
- * compared about it. The store and @skip (optional) are left out. free() it.
+ * compared about it. The store is left out. free() it.
  */
-char *manifest(int dir_fd, const char *skip);
+char *manifest(int dir_fd);
+
+/* The same without the times of folders. */
+char *manifest_without_folder_times(int dir_fd);
 
 /* The entry of a path, or NULL. */
 const struct nx_change *find_change(const struct nx_changeset *changeset, const char *path);

@@ -64,15 +64,15 @@ static void nothing_is_left_and_the_time_of_the_workspace_is_as_it_was(void **st
 
 	put(scratch->ws_fd, "file", "x");
 	set_mtime(scratch->ws_fd, ".", 1000000001);
-	before = manifest(scratch->ws_fd, NULL);
+	before = manifest(scratch->ws_fd);
 	session = session_of(scratch);
 	nx_session_note(session);
-	during = manifest(scratch->ws_fd, NULL);
+	during = manifest(scratch->ws_fd);
 	assert_true(exists(scratch->ws_fd, ".nexbox"));
 	put(nx_session_fd(session), "what the run left", "x");
 	session = nx_session_free(session);
 	assert_null(session);
-	after = manifest(scratch->ws_fd, NULL);
+	after = manifest(scratch->ws_fd);
 	assert_false(exists(scratch->ws_fd, ".nexbox"));
 	assert_string_equal(before, during);
 	assert_string_equal(before, after);
