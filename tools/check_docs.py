@@ -11,7 +11,8 @@ be a block `/** name() - what it does` directly above it, that
   - has Errors: when it takes a struct nexbox_error,
   - has Context: when the function is public,
   - and has the three in this order.
-Inline functions are exempt: their body is the manual.
+Inline functions are exempt: their body is the manual. Within the command line
+(src/cli), whose headers nobody else sees, a block of one sentence is enough.
 
 --errors also compares Errors: with the NEXBOX_E_… that the function, and the
 static functions it calls in the same file, raise.
@@ -146,7 +147,7 @@ def section_texts(block):
     return {m.group(1): block[m.end():end] for m, end in zip(found, ends)}
 
 
-def check_function(function, text, is_public):
+def check_function(function, text, is_public, is_private):
     if function.is_inline:
         return
     block = comment_above(text, function.start)
@@ -154,6 +155,8 @@ def check_function(function, text, is_public):
     if not title or title.group(1) != function.name:
         yield f"needs a block '/** {function.name}() - …' directly above it"
         return
+    if is_private and "\n" not in block:
+        return  # inside the command line a sentence that says it all is enough
     documented = []
     for line in re.findall(r"^\s*\*\s*(@\w+(?:, @\w+)*):", block, re.M):
         documented += re.findall(r"@(\w+)", line)
@@ -168,9 +171,9 @@ def check_function(function, text, is_public):
     sections = list(section_texts(block))
     if sections != sorted(sections, key=SECTIONS.index):
         yield f"order is Return, Errors, Context; here it is {', '.join(sections)}"
-    if function.returns and "Return" not in sections:
+    if function.returns and "Return" not in sections and not is_private:
         yield "has no Return:"
-    if function.takes_error and "Errors" not in sections:
+    if function.takes_error and "Errors" not in sections and not is_private:
         yield "has no Errors:"
     if is_public and "Context" not in sections:
         yield "has no Context:"
@@ -211,8 +214,9 @@ def check_header(path, root, with_errors):
     text = path.read_text(encoding="utf-8")
     below = path.relative_to(root) if path.is_relative_to(root) else path
     is_public = below.parts[0] == "include"
+    is_private = below.parts[:2] == ("src", "cli")
     for function in functions(code_of(text)):
-        found = list(check_function(function, text, is_public))
+        found = list(check_function(function, text, is_public, is_private))
         if with_errors and not found:
             found += check_errors(function, text, path.with_suffix(".c"))
         line = text.count("\n", 0, function.start) + 1

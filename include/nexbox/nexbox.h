@@ -85,17 +85,16 @@ enum nexbox_guarantee {
 	NEXBOX_GUARANTEE_FS_WRITE = 1u << 0,   /* writes land in the view and private places only */
 	NEXBOX_GUARANTEE_FS_SECRETS = 1u << 1, /* credentials in the home directory cannot be read */
 	NEXBOX_GUARANTEE_NET = 1u << 2,        /* no network but a private loopback */
-	NEXBOX_GUARANTEE_PROCESSES = 1u << 3,  /* other processes can be neither seen nor signalled */
-	NEXBOX_GUARANTEE_SYSCALLS = 1u << 4,   /* a system call filter is in force */
-	NEXBOX_GUARANTEE_SAME_PATH = 1u << 5,  /* the view lies at the workspace's own path */
-	NEXBOX_GUARANTEE_SNAPSHOT = 1u << 6    /* later edits on the host do not show in the view */
+	NEXBOX_GUARANTEE_PROCESSES = 1u << 3, /* other processes can be neither seen nor signalled */
+	NEXBOX_GUARANTEE_SYSCALLS = 1u << 4,  /* a system call filter is in force */
+	NEXBOX_GUARANTEE_SAME_PATH = 1u << 5, /* the view lies at the workspace's own path */
+	NEXBOX_GUARANTEE_SNAPSHOT = 1u << 6   /* later edits on the host do not show in the view */
 };
 
 /** NEXBOX_REQUIRE_DEFAULT - what a plain run insists on */
-#define NEXBOX_REQUIRE_DEFAULT                                      \
-	(NEXBOX_GUARANTEE_FS_WRITE | NEXBOX_GUARANTEE_FS_SECRETS |  \
-	 NEXBOX_GUARANTEE_NET | NEXBOX_GUARANTEE_PROCESSES |        \
-	 NEXBOX_GUARANTEE_SYSCALLS)
+#define NEXBOX_REQUIRE_DEFAULT                                                            \
+	(NEXBOX_GUARANTEE_FS_WRITE | NEXBOX_GUARANTEE_FS_SECRETS | NEXBOX_GUARANTEE_NET | \
+	 NEXBOX_GUARANTEE_PROCESSES | NEXBOX_GUARANTEE_SYSCALLS)
 
 /** enum nexbox_run_flags - bits of nexbox_run_options.flags */
 enum nexbox_run_flags {
@@ -123,9 +122,9 @@ enum nexbox_grant_kind {
 
 /** struct nexbox_grant - one path and what is to be done with it */
 struct nexbox_grant {
-	uint32_t kind;         /* enum nexbox_grant_kind */
+	uint32_t kind; /* enum nexbox_grant_kind */
 	uint32_t reserved_zero;
-	const char *path;      /* relative to nexbox_run_options.cwd, or absolute */
+	const char *path; /* relative to nexbox_run_options.cwd, or absolute */
 };
 
 /** enum nexbox_stream - a stream of the command's output */
@@ -208,13 +207,11 @@ struct nexbox_run_options {
 /** NEXBOX_OUTPUT_MAX_DEFAULT - bytes of each output stream that are kept */
 #define NEXBOX_OUTPUT_MAX_DEFAULT (64u * 1024 * 1024)
 
-#define NEXBOX_RUN_OPTIONS_INIT                                            \
-	{                                                                  \
-		.size = sizeof(struct nexbox_run_options),                 \
-		.require = NEXBOX_REQUIRE_DEFAULT,                         \
-		.output_max_bytes = NEXBOX_OUTPUT_MAX_DEFAULT,             \
-		.stdin_fd = -1, .stdout_fd = -1, .stderr_fd = -1,          \
-		.control_fd = -1                                           \
+#define NEXBOX_RUN_OPTIONS_INIT                                                                 \
+	{                                                                                       \
+		.size = sizeof(struct nexbox_run_options), .require = NEXBOX_REQUIRE_DEFAULT,   \
+		.output_max_bytes = NEXBOX_OUTPUT_MAX_DEFAULT, .stdin_fd = -1, .stdout_fd = -1, \
+		.stderr_fd = -1, .control_fd = -1,                                              \
 	}
 
 /** enum nexbox_entry_kind - what became of a path */
@@ -414,7 +411,7 @@ struct nexbox_outcome {
  * Context: any thread; not after fork.
  */
 NEXBOX_PUBLIC int nexbox_run(const struct nexbox_run_options *options,
-			     struct nexbox_outcome **ret_outcome, struct nexbox_error *error);
+                             struct nexbox_outcome **ret_outcome, struct nexbox_error *error);
 
 /**
  * nexbox_outcome_new_refused() - the outcome of a run that was not even tried
@@ -432,9 +429,9 @@ NEXBOX_PUBLIC int nexbox_run(const struct nexbox_run_options *options,
  * Context: any thread.
  */
 NEXBOX_PUBLIC int nexbox_outcome_new_refused(const char *const *argv,
-					     const struct nexbox_error *refusal,
-					     struct nexbox_outcome **ret_outcome,
-					     struct nexbox_error *error);
+                                             const struct nexbox_error *refusal,
+                                             struct nexbox_outcome **ret_outcome,
+                                             struct nexbox_error *error);
 
 /**
  * nexbox_outcome_free() - free an outcome and all that it points to
@@ -469,9 +466,9 @@ enum nexbox_json_flags {
  * Context: any thread.
  */
 NEXBOX_PUBLIC int nexbox_outcome_write_json(const struct nexbox_outcome *outcome, uint32_t flags,
-					    int (*write)(void *userdata, const void *data,
-							 size_t size_bytes),
-					    void *userdata, struct nexbox_error *error);
+                                            int (*write)(void *userdata, const void *data,
+                                                         size_t size_bytes),
+                                            void *userdata, struct nexbox_error *error);
 
 /**
  * nexbox_guarantee_from_name() - the bit of a guarantee

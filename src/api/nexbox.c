@@ -19,25 +19,25 @@
  * be zero.
  */
 static int read_options(const struct nexbox_run_options *given, struct nexbox_run_options *options,
-			struct nexbox_error *err)
+                        struct nexbox_error *err)
 {
 	const unsigned char *bytes = (const unsigned char *)given;
 	size_t known = sizeof(*options);
 
 	if (!given || given->size < offsetof(struct nexbox_run_options, envp))
 		return nx_fail(err, NEXBOX_E_INVALID, 0, "api",
-			       "the options have no size: start from NEXBOX_RUN_OPTIONS_INIT");
+		               "the options have no size: start from NEXBOX_RUN_OPTIONS_INIT");
 	for (size_t i = known; i < given->size; i++)
 		if (bytes[i] != 0)
 			return nx_fail(err, NEXBOX_E_UNSUPPORTED, 0, "api",
-				       "the options are of a newer version than this library");
+			               "the options are of a newer version than this library");
 	*options = (struct nexbox_run_options)NEXBOX_RUN_OPTIONS_INIT;
 	memcpy(options, given, given->size < known ? given->size : known);
 	return 0;
 }
 
 int nexbox_run(const struct nexbox_run_options *options, struct nexbox_outcome **ret_outcome,
-	       struct nexbox_error *error)
+               struct nexbox_error *error)
 {
 	struct nexbox_error local = { 0 };
 	struct nexbox_error *err = error ? error : &local;
@@ -60,13 +60,13 @@ int nexbox_run(const struct nexbox_run_options *options, struct nexbox_outcome *
 }
 
 int nexbox_outcome_new_refused(const char *const *argv, const struct nexbox_error *refusal,
-			       struct nexbox_outcome **ret_outcome, struct nexbox_error *error)
+                               struct nexbox_outcome **ret_outcome, struct nexbox_error *error)
 {
 	struct nx_outcome *outcome;
 
 	if (!refusal || !ret_outcome)
 		return nx_fail(error, NEXBOX_E_INVALID, 0, "api",
-			       "the reason and the place for the outcome must be given");
+		               "the reason and the place for the outcome must be given");
 	outcome = nx_outcome_new(argv);
 	if (!outcome)
 		return nx_nomem(error, "api");
@@ -83,20 +83,20 @@ struct nexbox_outcome *nexbox_outcome_free(struct nexbox_outcome *outcome)
 }
 
 int nexbox_outcome_write_json(const struct nexbox_outcome *outcome, uint32_t flags,
-			      int (*write)(void *userdata, const void *data, size_t size_bytes),
-			      void *userdata, struct nexbox_error *error)
+                              int (*write)(void *userdata, const void *data, size_t size_bytes),
+                              void *userdata, struct nexbox_error *error)
 {
 	int os_code;
 
 	if (!outcome || !write)
 		return nx_fail(error, NEXBOX_E_INVALID, 0, "api",
-			       "the outcome and the writer must be given");
+		               "the outcome and the writer must be given");
 	if (flags & ~(uint32_t)NEXBOX_JSON_OUTPUT)
 		return nx_fail(error, NEXBOX_E_INVALID, 0, "api", "unknown flags 0x%x", flags);
 	os_code = nx_outcome_write_json(outcome, flags & NEXBOX_JSON_OUTPUT, write, userdata);
 	if (os_code)
 		return nx_fail(error, NEXBOX_E_SYSTEM, os_code, "api",
-			       "the document could not be written");
+		               "the document could not be written");
 	return 0;
 }
 

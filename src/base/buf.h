@@ -22,7 +22,10 @@ struct nx_buf {
 	bool failed;
 };
 
-#define NX_BUF_INIT { 0 }
+#define NX_BUF_INIT \
+	{           \
+		0   \
+	}
 
 /**
  * nx_buf_fini() - free the bytes

@@ -15,7 +15,7 @@
 
 /* Hashes [@from, @to), which holds data. Stops early, with 0, at the file's end. */
 static int hash_data(blake3_hasher *hasher, int fd, off_t from, off_t to, unsigned char *chunk,
-		     size_t chunk_size)
+                     size_t chunk_size)
 {
 	while (from < to) {
 		size_t want = (uint64_t)(to - from) < chunk_size ? (size_t)(to - from) : chunk_size;
@@ -33,8 +33,7 @@ static int hash_data(blake3_hasher *hasher, int fd, off_t from, off_t to, unsign
 	return 0;
 }
 
-static void hash_hole(blake3_hasher *hasher, off_t size, unsigned char *chunk,
-		      size_t chunk_size)
+static void hash_hole(blake3_hasher *hasher, off_t size, unsigned char *chunk, size_t chunk_size)
 {
 	if (size > 0)
 		memset(chunk, 0, (uint64_t)size < chunk_size ? (size_t)size : chunk_size);
@@ -59,7 +58,7 @@ int nx_digest_fd(int fd, const char *name, unsigned char *ret_digest, struct nex
 
 	if (fstat(fd, &st) < 0)
 		return nx_fail(err, NEXBOX_E_SYSTEM, errno, "digest", "cannot read '%s'",
-			       nx_quote(name));
+		               nx_quote(name));
 	if (st.st_size > SMALL) {
 		allocated = malloc(CHUNK);
 		if (!allocated)
@@ -92,7 +91,7 @@ int nx_digest_fd(int fd, const char *name, unsigned char *ret_digest, struct nex
 	}
 	if (os_code)
 		return nx_fail(err, NEXBOX_E_SYSTEM, os_code, "digest", "cannot read '%s'",
-			       nx_quote(name));
+		               nx_quote(name));
 	blake3_hasher_finalize(&hasher, ret_digest, NX_DIGEST_SIZE);
 	return 0;
 }

@@ -10,7 +10,7 @@
 #include "base/utf8.h"
 
 int nx_fail(struct nexbox_error *err, enum nexbox_errc code, int os_code, const char *where,
-	    const char *format, ...)
+            const char *format, ...)
 {
 	va_list ap;
 

@@ -33,7 +33,7 @@
  * Context: any thread; not after fork.
  */
 int nx_fail(struct nexbox_error *err, enum nexbox_errc code, int os_code, const char *where,
-	    const char *format, ...) __attribute__((format(printf, 5, 6)));
+            const char *format, ...) __attribute__((format(printf, 5, 6)));
 
 /** struct nx_quoted - room for a path as it stands in a message */
 struct nx_quoted {

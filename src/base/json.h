@@ -18,8 +18,8 @@
 struct nx_json {
 	int (*write)(void *userdata, const void *data, size_t size);
 	void *userdata;
-	int os_code;  /* errno of the first write that failed, or 0 */
-	bool comma;   /* the next value needs one before it */
+	int os_code; /* errno of the first write that failed, or 0 */
+	bool comma;  /* the next value needs one before it */
 	size_t used;
 	char pending[8192];
 };

@@ -31,5 +31,8 @@ struct nx_cmd {
 extern const struct nx_cmd nx_cmds[];
 extern const size_t nx_n_cmds;
 
+/** nx_cmd_run() - run a command in a box; the exit status of nex-box(1) */
 int nx_cmd_run(int argc, char **argv);
+
+/** nx_cmd_completion() - print the completions of a shell */
 int nx_cmd_completion(int argc, char **argv);

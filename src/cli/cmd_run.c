@@ -63,14 +63,15 @@ static void find_document(struct nx_cli_run_options *options, int argc, char **a
 
 /* Wrong usage. Whoever waits for a document gets one that says so. */
 static int fail(struct nx_cli_run_options *options, int argc, char **argv,
-		const struct nx_cli_text *complaint)
+                const struct nx_cli_text *complaint)
 {
 	struct nexbox_error error = { .code = NEXBOX_E_INVALID, .where = "usage" };
 	struct nexbox_outcome *outcome = NULL;
 	struct nx_cli_text unusable;
 
 	find_document(options, argc, argv);
-	(void)snprintf(error.message, sizeof(error.message), "%.*s", (int)sizeof(error.message) - 1, complaint->bytes);
+	(void)snprintf(error.message, sizeof(error.message), "%.*s", (int)sizeof(error.message) - 1,
+	               complaint->bytes);
 	if (nexbox_outcome_new_refused(NULL, &error, &outcome, NULL) == 0) {
 		if (options->json && nx_cli_stream_or_none(STDOUT_FILENO) >= 0)
 			nx_cli_document_write(outcome, STDOUT_FILENO, NEXBOX_JSON_OUTPUT);

@@ -17,11 +17,11 @@
  */
 struct job {
 	struct job *next;
-	const char *path;   /* "." is the root */
+	const char *path; /* "." is the root */
 	bool has_upper;
 	bool has_host;
-	bool is_new;        /* below an entry that was created */
-	const char *lower;  /* where what shows through comes from; NULL: nothing does */
+	bool is_new;       /* below an entry that was created */
+	const char *lower; /* where what shows through comes from; NULL: nothing does */
 };
 
 struct walk {
@@ -64,7 +64,7 @@ static int nomem(struct walk *walk)
 static int unreadable(struct walk *walk, const char *path, int os_code)
 {
 	return nx_fail(walk->err, NEXBOX_E_SYSTEM, os_code, "changeset", "cannot read '%s'",
-		       nx_quote(path));
+	               nx_quote(path));
 }
 
 static const char *join(struct walk *walk, const char *path, const char *name)
@@ -83,13 +83,13 @@ static const char *join(struct walk *walk, const char *path, const char *name)
 }
 
 static struct nx_change *add_change(struct walk *walk, const char *path, uint32_t kind,
-				    const struct stat *st)
+                                    const struct stat *st)
 {
 	struct nx_changeset *changeset = walk->changeset;
 	struct nx_change *change;
 
 	if (!nx_grow(&changeset->changes, &changeset->capacity, changeset->n_changes,
-		     sizeof(*changeset->changes)))
+	             sizeof(*changeset->changes)))
 		return NULL;
 	change = &changeset->changes[changeset->n_changes++];
 	*change = (struct nx_change){
@@ -126,19 +126,20 @@ static void remember(struct nx_change *change, const struct stat *then)
 }
 
 static int add_touch(struct walk *walk, const char *path, const struct stat *st,
-		     const struct stat *then)
+                     const struct stat *then)
 {
 	struct nx_changeset *changeset = walk->changeset;
 
 	if (!nx_grow(&changeset->touches, &changeset->touches_capacity, changeset->n_touches,
-		     sizeof(*changeset->touches)))
+	             sizeof(*changeset->touches)))
 		return nomem(walk);
-	changeset->touches[changeset->n_touches++] =
-		(struct nx_touch){ .path = path,
-				   .mtime = st->st_mtim,
-				   .is_file = S_ISREG(st->st_mode),
-				   .then_mtime = then->st_mtim,
-				   .then_ctime = then->st_ctim };
+	changeset->touches[changeset->n_touches++] = (struct nx_touch){
+		.path = path,
+		.mtime = st->st_mtim,
+		.is_file = S_ISREG(st->st_mode),
+		.then_mtime = then->st_mtim,
+		.then_ctime = then->st_ctim
+	};
 	return 0;
 }
 
@@ -156,7 +157,7 @@ static int add_job(struct walk *walk, struct job job)
 
 /* Fills what a symlink or a regular file has besides its name. */
 static int describe(struct walk *walk, struct nx_change *change, const struct nx_node *node,
-		    bool is_ours, unsigned char *digest, uint32_t has_flag)
+                    bool is_ours, unsigned char *digest, uint32_t has_flag)
 {
 	NX_CLEANUP(nx_buf_fini) struct nx_buf target = NX_BUF_INIT;
 	int r;
@@ -234,7 +235,7 @@ static int add_deleted_below(struct walk *walk, const char *path)
 			return nomem(walk);
 		remember(change, &node.st);
 		r = describe(walk, change, &node, false, change->entry.blake3_before,
-			     NEXBOX_ENTRY_HAS_BEFORE);
+		             NEXBOX_ENTRY_HAS_BEFORE);
 		if (r < 0)
 			return r;
 		/* No host, no upper: a job of its own that only lists what is gone. */
@@ -257,7 +258,7 @@ static int add_deleted(struct walk *walk, const char *path, const struct nx_node
 	change->flags |= NX_CHANGE_TOP;
 	remember(change, &then->st);
 	r = describe(walk, change, then, false, change->entry.blake3_before,
-		     NEXBOX_ENTRY_HAS_BEFORE);
+	             NEXBOX_ENTRY_HAS_BEFORE);
 	if (r < 0 || !S_ISDIR(then->st.st_mode))
 		return r;
 	return add_job(walk, (struct job){ .path = path });
@@ -268,7 +269,7 @@ static int add_deleted(struct walk *walk, const char *path, const struct nx_node
  * if there is one, else by the name. *ret_lower NULL: nothing.
  */
 static int find_lower(struct walk *walk, const struct job *parent, const struct nx_node *now,
-		      bool is_upper, const char *path, const char **ret_lower)
+                      bool is_upper, const char *path, const char **ret_lower)
 {
 	NX_CLEANUP(nx_buf_fini) struct nx_buf redirect = NX_BUF_INIT;
 	NX_AUTO_FD fd = -1;
@@ -291,8 +292,8 @@ static int find_lower(struct walk *walk, const struct job *parent, const struct 
 		const char *to = redirect.data;
 
 		*ret_lower = to[0] == '/'  ? nx_arena_strdup(&walk->changeset->arena, to + 1) :
-			     parent->lower ? join(walk, parent->lower, to) :
-					     NULL;
+		             parent->lower ? join(walk, parent->lower, to) :
+		                             NULL;
 		return *ret_lower ? 0 : nomem(walk);
 	}
 	if (!parent->lower)
@@ -303,10 +304,12 @@ static int find_lower(struct walk *walk, const struct job *parent, const struct 
 
 /* Goes on inside a folder that exists now. */
 static int enter(struct walk *walk, const struct job *parent, const struct nx_node *now,
-		 bool is_upper, const char *path, bool has_host, bool is_new)
+                 bool is_upper, const char *path, bool has_host, bool is_new)
 {
-	struct job job = { .path = path, .has_upper = is_upper, .has_host = has_host,
-			   .is_new = is_new };
+	struct job job = { .path = path,
+		           .has_upper = is_upper,
+		           .has_host = has_host,
+		           .is_new = is_new };
 	NX_AUTO_FD fd = -1;
 	int r = find_lower(walk, parent, now, is_upper, path, &job.lower);
 
@@ -325,7 +328,7 @@ static int enter(struct walk *walk, const struct job *parent, const struct nx_no
 }
 
 static int add_created(struct walk *walk, const struct job *job, const char *path,
-		       const struct nx_node *now, bool is_upper, uint32_t kind)
+                       const struct nx_node *now, bool is_upper, uint32_t kind)
 {
 	struct nx_change *change = add_change(walk, path, kind, &now->st);
 	int r;
@@ -344,12 +347,12 @@ static int add_created(struct walk *walk, const struct job *job, const char *pat
 	if (r < 0)
 		return r;
 	return describe(walk, change, now, is_upper, change->entry.blake3_after,
-			NEXBOX_ENTRY_HAS_AFTER);
+	                NEXBOX_ENTRY_HAS_AFTER);
 }
 
 /* What differs between two of one type. *ret_change stays NULL when it counts as none. */
 static int find_what(struct walk *walk, const char *path, const struct nx_node *now, bool is_upper,
-		     const struct nx_node *then, uint32_t *ret_what, struct nx_change *ret_hashes)
+                     const struct nx_node *then, uint32_t *ret_what, struct nx_change *ret_hashes)
 {
 	NX_CLEANUP(nx_buf_fini) struct nx_buf target_now = NX_BUF_INIT;
 	NX_CLEANUP(nx_buf_fini) struct nx_buf target_then = NX_BUF_INIT;
@@ -376,9 +379,9 @@ static int find_what(struct walk *walk, const char *path, const struct nx_node *
 		/* What cannot be compared is taken to differ. */
 		if (now->st.st_size != then->st.st_size ||
 		    (hashes->flags & (NEXBOX_ENTRY_HAS_BEFORE | NEXBOX_ENTRY_HAS_AFTER)) !=
-			    (NEXBOX_ENTRY_HAS_BEFORE | NEXBOX_ENTRY_HAS_AFTER) ||
+		            (NEXBOX_ENTRY_HAS_BEFORE | NEXBOX_ENTRY_HAS_AFTER) ||
 		    memcmp(hashes->blake3_before, hashes->blake3_after,
-			   sizeof(hashes->blake3_after)) != 0)
+		           sizeof(hashes->blake3_after)) != 0)
 			what |= NEXBOX_WHAT_CONTENT;
 	} else if (S_ISLNK(now->st.st_mode)) {
 		r = nx_node_target(now, &target_now);
@@ -406,7 +409,7 @@ static int find_what(struct walk *walk, const char *path, const struct nx_node *
 }
 
 static int add_modified(struct walk *walk, const struct job *job, const char *path,
-			const struct nx_node *now, bool is_upper, const struct nx_node *then)
+                        const struct nx_node *now, bool is_upper, const struct nx_node *then)
 {
 	struct nx_change hashes = { .flags = 0 };
 	bool is_dir = S_ISDIR(now->st.st_mode);
@@ -459,7 +462,7 @@ static int add_modified(struct walk *walk, const struct job *job, const char *pa
 
 /* Both sides of one name; NULL where there is none. */
 static int compare(struct walk *walk, const struct job *job, const char *path,
-		   const struct nx_node *now, bool is_upper, const struct nx_node *then)
+                   const struct nx_node *now, bool is_upper, const struct nx_node *then)
 {
 	bool changed_type;
 	int r;
@@ -471,7 +474,7 @@ static int compare(struct walk *walk, const struct job *job, const char *path,
 	changed_type = then && (now->st.st_mode & S_IFMT) != (then->st.st_mode & S_IFMT);
 	if (!then || changed_type) {
 		r = add_created(walk, job, path, now, is_upper,
-				then ? NEXBOX_ENTRY_TYPE_CHANGED : NEXBOX_ENTRY_CREATED);
+		                then ? NEXBOX_ENTRY_TYPE_CHANGED : NEXBOX_ENTRY_CREATED);
 		if (r < 0)
 			return r;
 		if (changed_type) {
@@ -482,7 +485,7 @@ static int compare(struct walk *walk, const struct job *job, const char *path,
 			/* The hash of what was there, even though it was something else. */
 			if (S_ISREG(then->st.st_mode)) {
 				r = describe(walk, change, then, false, change->entry.blake3_before,
-					     NEXBOX_ENTRY_HAS_BEFORE);
+				             NEXBOX_ENTRY_HAS_BEFORE);
 				if (r < 0)
 					return r;
 			}
@@ -494,8 +497,8 @@ static int compare(struct walk *walk, const struct job *job, const char *path,
 			}
 		}
 		return S_ISDIR(now->st.st_mode) ?
-			       enter(walk, job, now, is_upper, path, false, true) :
-			       0;
+		               enter(walk, job, now, is_upper, path, false, true) :
+		               0;
 	}
 	r = add_modified(walk, job, path, now, is_upper, then);
 	if (r < 0 || !S_ISDIR(now->st.st_mode))
@@ -505,7 +508,7 @@ static int compare(struct walk *walk, const struct job *job, const char *path,
 
 /* One name of a folder: which side has it, and what it is there. */
 static int compare_name(struct walk *walk, const struct job *job, const struct layers *layers,
-			const char *name)
+                        const char *name)
 {
 	struct nx_node now = { .name = name };
 	struct nx_node then = { .dir_fd = layers->host_fd, .name = name };
@@ -529,7 +532,7 @@ static int compare_name(struct walk *walk, const struct job *job, const struct l
 		has_now = fstatat(now.dir_fd, name, &now.st, AT_SYMLINK_NOFOLLOW) == 0;
 	}
 	has_then = layers->host_fd >= 0 &&
-		   fstatat(layers->host_fd, name, &then.st, AT_SYMLINK_NOFOLLOW) == 0;
+	           fstatat(layers->host_fd, name, &then.st, AT_SYMLINK_NOFOLLOW) == 0;
 	/* A mount of the host's shows in the view, and is no part of it. */
 	if (has_then && then.st.st_dev != walk->device)
 		return 0;
@@ -537,7 +540,7 @@ static int compare_name(struct walk *walk, const struct job *job, const struct l
 }
 
 static int open_layer(struct walk *walk, int root_fd, const char *path, int *ret_fd,
-		      struct nx_listing *listing, bool list)
+                      struct nx_listing *listing, bool list)
 {
 	int fd = nx_fs_open(root_fd, path, O_RDONLY | O_DIRECTORY);
 	int r;
@@ -563,8 +566,8 @@ static int open_layer(struct walk *walk, int root_fd, const char *path, int *ret
 }
 
 static int compare_all(struct walk *walk, const struct job *job, const struct layers *layers,
-		       const struct nx_listing *listing, const struct nx_listing *not_in_a,
-		       const struct nx_listing *not_in_b)
+                       const struct nx_listing *listing, const struct nx_listing *not_in_a,
+                       const struct nx_listing *not_in_b)
 {
 	for (size_t i = 0; i < listing->n_names; i++) {
 		int r;
@@ -582,9 +585,8 @@ static int compare_all(struct walk *walk, const struct job *job, const struct la
 static int do_job(struct walk *walk, const struct job *job)
 {
 	static const struct nx_listing none = { 0 };
-	NX_CLEANUP(layers_fini) struct layers layers = {
-		.upper_fd = -1, .lower_fd = -1, .host_fd = -1
-	};
+	NX_CLEANUP(layers_fini)
+	struct layers layers = { .upper_fd = -1, .lower_fd = -1, .host_fd = -1 };
 	/* What shows through is what was there: then only the upper's names count. */
 	bool merged = job->has_host && job->lower && strcmp(job->lower, job->path) == 0;
 	int r = 0;
@@ -593,13 +595,13 @@ static int do_job(struct walk *walk, const struct job *job)
 		return add_deleted_below(walk, job->path);
 	if (job->has_upper)
 		r = open_layer(walk, walk->upper_fd, job->path, &layers.upper_fd, &layers.upper,
-			       true);
+		               true);
 	if (r == 0 && job->has_host)
 		r = open_layer(walk, walk->workspace_fd, job->path, &layers.host_fd, &layers.host,
-			       !merged);
+		               !merged);
 	if (r == 0 && job->lower && !merged)
 		r = open_layer(walk, walk->workspace_fd, job->lower, &layers.lower_fd,
-			       &layers.lower, true);
+		               &layers.lower, true);
 	if (r == 0)
 		r = compare_all(walk, job, &layers, &layers.upper, &none, &none);
 	if (r == 0 && !merged)
@@ -647,12 +649,12 @@ static int compare_root(struct walk *walk, const struct stat *root)
 static int by_path(const void *a, const void *b)
 {
 	return strcmp(((const struct nx_change *)a)->entry.path,
-		      ((const struct nx_change *)b)->entry.path);
+	              ((const struct nx_change *)b)->entry.path);
 }
 
 int nx_changeset_read(struct nx_changeset *changeset, const struct nx_strategy *strategy,
-		      int upper_fd, const struct stat *root, int workspace_fd,
-		      const char *workspace, uint32_t flags, struct nexbox_error *err)
+                      int upper_fd, const struct stat *root, int workspace_fd,
+                      const char *workspace, uint32_t flags, struct nexbox_error *err)
 {
 	struct walk walk = {
 		.changeset = changeset,
@@ -674,8 +676,8 @@ int nx_changeset_read(struct nx_changeset *changeset, const struct nx_strategy *
 		if (r < 0)
 			return r;
 	}
-	r = add_job(&walk, (struct job){
-				   .path = ".", .has_upper = true, .has_host = true, .lower = "." });
+	r = add_job(&walk,
+	            (struct job){ .path = ".", .has_upper = true, .has_host = true, .lower = "." });
 	while (r == 0 && walk.jobs) {
 		struct job *job = walk.jobs;
 

@@ -22,13 +22,13 @@
 
 /** enum nx_change_flags - bits of nx_change.flags */
 enum nx_change_flags {
-	NX_CHANGE_TOP = 1u << 0,        /* no folder above it is an entry of the same kind */
-	NX_CHANGE_FROM_LOWER = 1u << 1, /* the content is still in the workspace, at @source */
+	NX_CHANGE_TOP = 1u << 0,           /* no folder above it is an entry of the same kind */
+	NX_CHANGE_FROM_LOWER = 1u << 1,    /* the content is still in the workspace, at @source */
 	NX_CHANGE_WAS_DIRECTORY = 1u << 2, /* TYPE_CHANGED: from a folder */
-	NX_CHANGE_FORGED = 1u << 3,     /* carries a private attribute of a layer's */
-	NX_CHANGE_CAPABILITY = 1u << 4, /* carries a file capability */
-	NX_CHANGE_COPIED_UP = 1u << 6,  /* the layer says that it was taken from below */
-	NX_CHANGE_WAS_SPARSE = 1u << 5, /* MODIFIED: the workspace's file has holes */
+	NX_CHANGE_FORGED = 1u << 3,        /* carries a private attribute of a layer's */
+	NX_CHANGE_CAPABILITY = 1u << 4,    /* carries a file capability */
+	NX_CHANGE_COPIED_UP = 1u << 6,     /* the layer says that it was taken from below */
+	NX_CHANGE_WAS_SPARSE = 1u << 5,    /* MODIFIED: the workspace's file has holes */
 };
 
 /**
@@ -111,8 +111,8 @@ enum nx_changeset_flags {
  * Context: any thread; not after fork.
  */
 int nx_changeset_read(struct nx_changeset *changeset, const struct nx_strategy *strategy,
-		      int upper_fd, const struct stat *root, int workspace_fd,
-		      const char *workspace, uint32_t flags, struct nexbox_error *err);
+                      int upper_fd, const struct stat *root, int workspace_fd,
+                      const char *workspace, uint32_t flags, struct nexbox_error *err);
 
 /**
  * nx_changeset_fini() - free it

@@ -29,7 +29,7 @@ uint32_t nx_type_of(mode_t mode)
 }
 
 int nx_node_digest(const struct nx_node *node, bool is_ours, const char *path,
-		   unsigned char *ret_digest, struct nexbox_error *err)
+                   unsigned char *ret_digest, struct nexbox_error *err)
 {
 	NX_AUTO_FD fd = nx_fs_open(node->dir_fd, node->name, O_RDONLY);
 
@@ -42,7 +42,7 @@ int nx_node_digest(const struct nx_node *node, bool is_ours, const char *path,
 		return 1;
 	if (fd < 0)
 		return nx_fail(err, NEXBOX_E_SYSTEM, -fd, "changeset", "cannot read '%s'",
-			       nx_quote(path));
+		               nx_quote(path));
 	return nx_digest_fd(fd, path, ret_digest, err);
 }
 
@@ -65,7 +65,7 @@ bool nx_xattr_counts(const struct nx_strategy *strategy, const char *name)
 }
 
 static const char *next_counting(const struct nx_strategy *strategy, const struct nx_buf *names,
-				 const char *name)
+                                 const char *name)
 {
 	const char *end = names->data + names->size;
 
@@ -77,7 +77,7 @@ static const char *next_counting(const struct nx_strategy *strategy, const struc
 
 /* 1 when an attribute of @a is missing in @b or has another value there. */
 static int differs(const struct nx_strategy *strategy, const struct nx_node *a,
-		   const struct nx_node *b, size_t *ret_n)
+                   const struct nx_node *b, size_t *ret_n)
 {
 	NX_CLEANUP(nx_buf_fini) struct nx_buf names = NX_BUF_INIT;
 	NX_CLEANUP(nx_buf_fini) struct nx_buf of_a = NX_BUF_INIT;
@@ -105,7 +105,7 @@ static int differs(const struct nx_strategy *strategy, const struct nx_node *a,
 }
 
 int nx_compare_xattr(const struct nx_strategy *strategy, const struct nx_node *now,
-		     const struct nx_node *then)
+                     const struct nx_node *then)
 {
 	size_t n_now;
 	size_t n_then;

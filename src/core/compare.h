@@ -36,7 +36,7 @@ uint32_t nx_type_of(mode_t mode);
  * Context: any thread; not after fork.
  */
 int nx_node_digest(const struct nx_node *node, bool is_ours, const char *path,
-		   unsigned char *ret_digest, struct nexbox_error *err);
+                   unsigned char *ret_digest, struct nexbox_error *err);
 
 /**
  * nx_node_target() - what a symlink says
@@ -60,7 +60,7 @@ int nx_node_target(const struct nx_node *node, struct nx_buf *target);
  * Context: any thread.
  */
 int nx_compare_xattr(const struct nx_strategy *strategy, const struct nx_node *now,
-		     const struct nx_node *then);
+                     const struct nx_node *then);
 
 /**
  * nx_xattr_counts() - whether an attribute is part of what a file is

@@ -10,7 +10,7 @@
 static bool is_since(const struct timespec *time, const struct timespec *line)
 {
 	return time->tv_sec != line->tv_sec ? time->tv_sec > line->tv_sec :
-					      time->tv_nsec >= line->tv_nsec;
+	                                      time->tv_nsec >= line->tv_nsec;
 }
 
 static int64_t nanoseconds(const struct timespec *t)
@@ -24,7 +24,7 @@ bool nx_drift_add(struct nx_drift *drift, const struct nx_change *change, const 
 	struct nexbox_objection *objection;
 
 	if (!nx_grow(&drift->objections, &drift->capacity, drift->n_objections,
-		     sizeof(*drift->objections)))
+	             sizeof(*drift->objections)))
 		return false;
 	objection = &drift->objections[drift->n_objections++];
 	*objection = (struct nexbox_objection){ .path = entry->path, .reason = reason };
@@ -92,19 +92,19 @@ static bool has_moved_folder(int workspace_fd, const char *path, const struct ti
 }
 
 static const char *find_reason(const struct nx_change *change, int workspace_fd,
-			       const struct timespec *line)
+                               const struct timespec *line)
 {
 	const struct nexbox_entry *entry = &change->entry;
 	struct stat parent;
 
-	if (change->then.exists && !S_ISDIR(change->then.mode) &&
-	    is_since(&change->then.ctime, line))
-		return entry->kind == NEXBOX_ENTRY_DELETED ? "changed on the host, deleted in the box" :
-							     "changed on the host and in the box";
+	if (change->then.exists && !S_ISDIR(change->then.mode) && is_since(&change->then.ctime, line))
+		return entry->kind == NEXBOX_ENTRY_DELETED ?
+		               "changed on the host, deleted in the box" :
+		               "changed on the host and in the box";
 	/* Copied up, so it was there; a file that the box renamed was elsewhere. */
 	if (entry->kind == NEXBOX_ENTRY_CREATED && (change->flags & NX_CHANGE_COPIED_UP) &&
 	    stat_parent(workspace_fd, entry->path, parent_length(entry->path, strlen(entry->path)),
-			&parent) &&
+	                &parent) &&
 	    is_since(&parent.st_ctim, line))
 		return "deleted on the host, changed in the box";
 	if ((change->flags & NX_CHANGE_TOP) && has_moved_folder(workspace_fd, entry->path, line))
@@ -120,7 +120,7 @@ static bool is_written_twice(const struct nx_touch *touch, const struct timespec
 {
 	return touch->is_file && is_since(&touch->then_ctime, line) &&
 	       (is_since(&touch->mtime, line) || touch->mtime.tv_sec != touch->then_mtime.tv_sec ||
-		touch->mtime.tv_nsec != touch->then_mtime.tv_nsec);
+	        touch->mtime.tv_nsec != touch->then_mtime.tv_nsec);
 }
 
 static bool add_touch(struct nx_drift *drift, const struct nx_touch *touch)
@@ -128,7 +128,7 @@ static bool add_touch(struct nx_drift *drift, const struct nx_touch *touch)
 	struct nexbox_objection *objection;
 
 	if (!nx_grow(&drift->objections, &drift->capacity, drift->n_objections,
-		     sizeof(*drift->objections)))
+	             sizeof(*drift->objections)))
 		return false;
 	objection = &drift->objections[drift->n_objections++];
 	*objection = (struct nexbox_objection){
@@ -141,7 +141,7 @@ static bool add_touch(struct nx_drift *drift, const struct nx_touch *touch)
 }
 
 int nx_drift_find(struct nx_drift *drift, const struct nx_changeset *changeset, int workspace_fd,
-		  const struct timespec *line, struct nexbox_error *err)
+                  const struct timespec *line, struct nexbox_error *err)
 {
 	NX_AUTO_FREE const char **paths = calloc(changeset->n_changes + 1, sizeof(*paths));
 	NX_AUTO_FREE size_t *numbers = calloc(changeset->n_changes + 1, sizeof(*numbers));
@@ -171,7 +171,7 @@ int nx_drift_find(struct nx_drift *drift, const struct nx_changeset *changeset, 
 		return 0; /* it cannot be told here; the times have told the most */
 	for (size_t i = 0; i < n_paths; i++)
 		if (busy[i] && !nx_drift_add(drift, &changeset->changes[numbers[i]],
-					     "a process on the host has it open for writing"))
+		                             "a process on the host has it open for writing"))
 			return nx_nomem(err, "drift");
 	return 0;
 }

@@ -44,7 +44,7 @@ struct nx_drift {
  * Context: any thread; not after fork.
  */
 int nx_drift_find(struct nx_drift *drift, const struct nx_changeset *changeset, int workspace_fd,
-		  const struct timespec *line, struct nexbox_error *err);
+                  const struct timespec *line, struct nexbox_error *err);
 
 /**
  * nx_drift_add() - add one

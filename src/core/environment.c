@@ -9,18 +9,60 @@
 /* Dropped unless --env names it. */
 static const char *const dropped[] = {
 	/* sockets and sessions of the host */
-	"SSH_AUTH_SOCK", "SSH_AGENT_PID", "SSH_CONNECTION", "SSH_CLIENT", "SSH_TTY",
-	"GPG_AGENT_INFO", "DBUS_*", "DISPLAY", "WAYLAND_DISPLAY", "XAUTHORITY", "XDG_RUNTIME_DIR",
-	"DOCKER_HOST", "CONTAINER_HOST", "PODMAN_*", "KUBECONFIG", "KUBERNETES_*", "SYSTEMD_*",
-	"NOTIFY_SOCKET", "INVOCATION_ID", "JOURNAL_STREAM", "LISTEN_*", "TMUX", "STY",
-	"VSCODE_*", "PULSE_SERVER",
+	"SSH_AUTH_SOCK",
+	"SSH_AGENT_PID",
+	"SSH_CONNECTION",
+	"SSH_CLIENT",
+	"SSH_TTY",
+	"GPG_AGENT_INFO",
+	"DBUS_*",
+	"DISPLAY",
+	"WAYLAND_DISPLAY",
+	"XAUTHORITY",
+	"XDG_RUNTIME_DIR",
+	"DOCKER_HOST",
+	"CONTAINER_HOST",
+	"PODMAN_*",
+	"KUBECONFIG",
+	"KUBERNETES_*",
+	"SYSTEMD_*",
+	"NOTIFY_SOCKET",
+	"INVOCATION_ID",
+	"JOURNAL_STREAM",
+	"LISTEN_*",
+	"TMUX",
+	"STY",
+	"VSCODE_*",
+	"PULSE_SERVER",
 	/* credentials, by their usual names */
-	"*_TOKEN", "*_TOKEN_*", "TOKEN", "*_SECRET", "*_SECRET_*", "SECRET_*", "*_PASSWORD",
-	"*_PASSWD", "PGPASSWORD", "*_API_KEY", "*_APIKEY", "API_KEY", "*_ACCESS_KEY*",
-	"*_PRIVATE_KEY*", "*_CREDENTIALS", "*_AUTH", "AWS_*", "AZURE_*", "GOOGLE_APPLICATION_*",
-	"GCP_*", "GITHUB_PAT", "GH_PAT", "NPM_CONFIG__AUTH*", "npm_config__auth*", "NETRC",
+	"*_TOKEN",
+	"*_TOKEN_*",
+	"TOKEN",
+	"*_SECRET",
+	"*_SECRET_*",
+	"SECRET_*",
+	"*_PASSWORD",
+	"*_PASSWD",
+	"PGPASSWORD",
+	"*_API_KEY",
+	"*_APIKEY",
+	"API_KEY",
+	"*_ACCESS_KEY*",
+	"*_PRIVATE_KEY*",
+	"*_CREDENTIALS",
+	"*_AUTH",
+	"AWS_*",
+	"AZURE_*",
+	"GOOGLE_APPLICATION_*",
+	"GCP_*",
+	"GITHUB_PAT",
+	"GH_PAT",
+	"NPM_CONFIG__AUTH*",
+	"npm_config__auth*",
+	"NETRC",
 	/* would run the host's code, or ours, in places where none is expected */
-	"LD_PRELOAD", "LD_AUDIT",
+	"LD_PRELOAD",
+	"LD_AUDIT",
 };
 
 /* Kept by --clean-env. */
@@ -56,7 +98,7 @@ static bool is_set(const struct nexbox_run_options *options, const char *name, b
 }
 
 static bool is_kept(const struct nexbox_run_options *options, const char *name, const char *value,
-		    const char *workspace, const char *home)
+                    const char *workspace, const char *home)
 {
 	bool has_value;
 
@@ -67,14 +109,15 @@ static bool is_kept(const struct nexbox_run_options *options, const char *name, 
 	if (options->flags & NEXBOX_RUN_CLEAN_ENV)
 		return matches(essential, NX_ARRAY_SIZE(essential), name);
 	if (matches(temporary, NX_ARRAY_SIZE(temporary), name))
-		return nx_path_is_below(value, workspace) || (home && nx_path_is_below(value, home)) ||
-		       strcmp(value, "/tmp") == 0 || strcmp(value, "/var/tmp") == 0;
+		return nx_path_is_below(value, workspace) ||
+		       (home && nx_path_is_below(value, home)) || strcmp(value, "/tmp") == 0 ||
+		       strcmp(value, "/var/tmp") == 0;
 	return true;
 }
 
 int nx_environment_make(const struct nexbox_run_options *options, const char *workspace,
-			const char *home, struct nx_arena *arena, const char *const **ret_envp,
-			struct nexbox_error *err)
+                        const char *home, struct nx_arena *arena, const char *const **ret_envp,
+                        struct nexbox_error *err)
 {
 	const char **envp;
 	size_t capacity = options->n_env_set + 1;
@@ -105,8 +148,8 @@ int nx_environment_make(const struct nexbox_run_options *options, const char *wo
 
 		if (*entry == '\0' || equals == entry)
 			return nx_fail(err, NEXBOX_E_INVALID, 0, "environment",
-				       "'%s' names no variable: write NAME or NAME=VALUE",
-				       nx_quote(entry));
+			               "'%s' names no variable: write NAME or NAME=VALUE",
+			               nx_quote(entry));
 		if (!equals)
 			continue;
 		/* The last of several wins. */

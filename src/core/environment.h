@@ -24,5 +24,5 @@
  * Context: any thread; not after fork.
  */
 int nx_environment_make(const struct nexbox_run_options *options, const char *workspace,
-			const char *home, struct nx_arena *arena, const char *const **ret_envp,
-			struct nexbox_error *err);
+                        const char *home, struct nx_arena *arena, const char *const **ret_envp,
+                        struct nexbox_error *err);

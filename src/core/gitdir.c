@@ -55,7 +55,7 @@ static void find_common(char *path)
 }
 
 bool nx_gitdir_find(int workspace_fd, const char *workspace, const char *const *writes,
-		    size_t n_writes, struct nx_buf *folder)
+                    size_t n_writes, struct nx_buf *folder)
 {
 	char path[PATH_MAX];
 	struct stat st;

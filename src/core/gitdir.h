@@ -25,4 +25,4 @@
  * Context: any thread; not after fork.
  */
 bool nx_gitdir_find(int workspace_fd, const char *workspace, const char *const *writes,
-		    size_t n_writes, struct nx_buf *folder);
+                    size_t n_writes, struct nx_buf *folder);

@@ -11,9 +11,10 @@
 
 void nx_kept_init(struct nx_kept *kept, int session_fd, const char *name, uint64_t max_bytes)
 {
-	*kept = (struct nx_kept){
-		.session_fd = session_fd, .name = name, .max_bytes = max_bytes, .fd = -1
-	};
+	*kept = (struct nx_kept){ .session_fd = session_fd,
+		                  .name = name,
+		                  .max_bytes = max_bytes,
+		                  .fd = -1 };
 }
 
 static bool write_all(int fd, const char *data, size_t size)
@@ -36,7 +37,7 @@ static bool spill(struct nx_kept *kept)
 	if (kept->fd >= 0)
 		return true;
 	kept->fd = openat(kept->session_fd, kept->name,
-			  O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
+	                  O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
 	return kept->fd >= 0 && write_all(kept->fd, kept->memory.data, kept->memory.size);
 }
 
@@ -74,11 +75,11 @@ int nx_kept_view(struct nx_kept *kept, const unsigned char **ret_data, struct ne
 	}
 	if (!kept->mapped) {
 		kept->mapped = mmap(NULL, (size_t)kept->size_bytes, PROT_READ, MAP_PRIVATE,
-				    kept->fd, 0);
+		                    kept->fd, 0);
 		if (kept->mapped == MAP_FAILED) {
 			kept->mapped = NULL;
 			return nx_fail(err, NEXBOX_E_SYSTEM, errno, "output",
-				       "cannot look at what was kept of '%s'", kept->name);
+			               "cannot look at what was kept of '%s'", kept->name);
 		}
 	}
 	*ret_data = kept->mapped;

@@ -19,7 +19,7 @@ struct nx_kept {
 	uint64_t max_bytes;
 	uint64_t size_bytes;
 	bool truncated;
-	int fd;           /* of the file, once there is one */
+	int fd; /* of the file, once there is one */
 	struct nx_buf memory;
 	void *mapped;
 };

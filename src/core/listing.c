@@ -56,7 +56,7 @@ int nx_listing_read(struct nx_listing *listing, int dir_fd)
 bool nx_listing_has(const struct nx_listing *listing, const char *name)
 {
 	return listing->n_names > 0 && bsearch(&name, listing->names, listing->n_names,
-					       sizeof(*listing->names), compare) != NULL;
+	                                       sizeof(*listing->names), compare) != NULL;
 }
 
 void nx_listing_fini(struct nx_listing *listing)

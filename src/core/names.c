@@ -2,14 +2,10 @@
 #include "core/names.h"
 
 const struct nx_name nx_guarantee_names[] = {
-	{ NEXBOX_GUARANTEE_FS_WRITE, "fs-write" },
-	{ NEXBOX_GUARANTEE_FS_SECRETS, "fs-secrets" },
-	{ NEXBOX_GUARANTEE_NET, "net" },
-	{ NEXBOX_GUARANTEE_PROCESSES, "processes" },
-	{ NEXBOX_GUARANTEE_SYSCALLS, "syscalls" },
-	{ NEXBOX_GUARANTEE_SAME_PATH, "same-path" },
-	{ NEXBOX_GUARANTEE_SNAPSHOT, "snapshot" },
-	{ 0, NULL },
+	{ NEXBOX_GUARANTEE_FS_WRITE, "fs-write" }, { NEXBOX_GUARANTEE_FS_SECRETS, "fs-secrets" },
+	{ NEXBOX_GUARANTEE_NET, "net" },           { NEXBOX_GUARANTEE_PROCESSES, "processes" },
+	{ NEXBOX_GUARANTEE_SYSCALLS, "syscalls" }, { NEXBOX_GUARANTEE_SAME_PATH, "same-path" },
+	{ NEXBOX_GUARANTEE_SNAPSHOT, "snapshot" }, { 0, NULL },
 };
 
 const struct nx_name nx_error_names[] = {
@@ -43,14 +39,10 @@ const struct nx_name nx_kind_names[] = {
 };
 
 const struct nx_name nx_what_names[] = {
-	{ NEXBOX_WHAT_CONTENT, "content" },
-	{ NEXBOX_WHAT_MODE, "mode" },
-	{ NEXBOX_WHAT_MTIME, "mtime" },
-	{ NEXBOX_WHAT_XATTR, "xattr" },
-	{ NEXBOX_WHAT_OWNER, "owner" },
-	{ NEXBOX_WHAT_TARGET, "target" },
-	{ NEXBOX_WHAT_LINKS, "links" },
-	{ 0, NULL },
+	{ NEXBOX_WHAT_CONTENT, "content" }, { NEXBOX_WHAT_MODE, "mode" },
+	{ NEXBOX_WHAT_MTIME, "mtime" },     { NEXBOX_WHAT_XATTR, "xattr" },
+	{ NEXBOX_WHAT_OWNER, "owner" },     { NEXBOX_WHAT_TARGET, "target" },
+	{ NEXBOX_WHAT_LINKS, "links" },     { 0, NULL },
 };
 
 const struct nx_name nx_commit_names[] = {

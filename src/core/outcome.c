@@ -104,7 +104,7 @@ static void write_error(struct nx_json *json, const struct nexbox_error *error)
 }
 
 static void write_bits(struct nx_json *json, const char *key, const struct nx_name *names,
-		       uint32_t bits)
+                       uint32_t bits)
 {
 	nx_json_open(json, key, '[');
 	for (size_t i = 0; names[i].text; i++)
@@ -118,7 +118,7 @@ static void write_guarantees(struct nx_json *json, uint32_t guarantees)
 	nx_json_open(json, "guarantees", '{');
 	for (size_t i = 0; nx_guarantee_names[i].text; i++)
 		nx_json_bool(json, nx_guarantee_names[i].text,
-			     (guarantees & nx_guarantee_names[i].value) != 0);
+		             (guarantees & nx_guarantee_names[i].value) != 0);
 	nx_json_close(json, '}');
 }
 
@@ -136,7 +136,7 @@ static void write_side(struct nx_json *json, const char *key, const struct nexbo
 }
 
 static void write_objections(struct nx_json *json, const char *key,
-			     const struct nexbox_objection *objections, size_t n, bool with_sides)
+                             const struct nexbox_objection *objections, size_t n, bool with_sides)
 {
 	nx_json_open(json, key, '[');
 	for (size_t i = 0; i < n; i++) {
@@ -165,14 +165,14 @@ static void write_commit(struct nx_json *json, const struct nexbox_outcome *outc
 
 /* Every path that is no folder, and the folders that came or went. */
 static void write_files(struct nx_json *json, const char *key, const struct nexbox_outcome *outcome,
-			bool (*belongs)(uint32_t kind))
+                        bool (*belongs)(uint32_t kind))
 {
 	nx_json_open(json, key, '[');
 	for (size_t i = 0; i < outcome->n_entries; i++) {
 		const struct nexbox_entry *entry = &outcome->entries[i];
 
-		if (belongs(entry->kind) && (entry->type != NEXBOX_TYPE_DIRECTORY ||
-					     entry->kind != NEXBOX_ENTRY_MODIFIED))
+		if (belongs(entry->kind) &&
+		    (entry->type != NEXBOX_TYPE_DIRECTORY || entry->kind != NEXBOX_ENTRY_MODIFIED))
 			nx_json_path(json, NULL, entry->path);
 	}
 	nx_json_close(json, ']');
@@ -209,11 +209,11 @@ static void write_entry(struct nx_json *json, const struct nexbox_entry *entry)
 		nx_json_bool(json, "outside", entry->flags & NEXBOX_ENTRY_OUTSIDE);
 	}
 	nx_json_hex(json, "blake3_before",
-		    entry->flags & NEXBOX_ENTRY_HAS_BEFORE ? entry->blake3_before : NULL,
-		    sizeof(entry->blake3_before));
+	            entry->flags & NEXBOX_ENTRY_HAS_BEFORE ? entry->blake3_before : NULL,
+	            sizeof(entry->blake3_before));
 	nx_json_hex(json, "blake3_after",
-		    entry->flags & NEXBOX_ENTRY_HAS_AFTER ? entry->blake3_after : NULL,
-		    sizeof(entry->blake3_after));
+	            entry->flags & NEXBOX_ENTRY_HAS_AFTER ? entry->blake3_after : NULL,
+	            sizeof(entry->blake3_after));
 	nx_json_close(json, '}');
 }
 
@@ -256,7 +256,7 @@ static void write_end(struct nx_json *json, const struct nexbox_outcome *outcome
 }
 
 int nx_outcome_write_json(const struct nexbox_outcome *outcome, bool with_output,
-			  int (*write)(void *, const void *, size_t), void *userdata)
+                          int (*write)(void *, const void *, size_t), void *userdata)
 {
 	NX_AUTO_FREE struct nx_json *json = malloc(sizeof(*json));
 
@@ -282,10 +282,12 @@ int nx_outcome_write_json(const struct nexbox_outcome *outcome, bool with_output
 	write_paths(json, "denied", outcome->denied, outcome->n_denied);
 	write_paths(json, "outside_writes", outcome->outside_writes, outcome->n_outside_writes);
 	if (with_output) {
-		nx_json_text(json, "stdout", outcome->stdout_data ? outcome->stdout_data : (const unsigned char *)"",
-			     (size_t)outcome->stdout_size_bytes);
-		nx_json_text(json, "stderr", outcome->stderr_data ? outcome->stderr_data : (const unsigned char *)"",
-			     (size_t)outcome->stderr_size_bytes);
+		nx_json_text(json, "stdout",
+		             outcome->stdout_data ? outcome->stdout_data : (const unsigned char *)"",
+		             (size_t)outcome->stdout_size_bytes);
+		nx_json_text(json, "stderr",
+		             outcome->stderr_data ? outcome->stderr_data : (const unsigned char *)"",
+		             (size_t)outcome->stderr_size_bytes);
 	}
 	nx_json_bool(json, "stdout_truncated", outcome->stdout_truncated);
 	nx_json_bool(json, "stderr_truncated", outcome->stderr_truncated);

@@ -73,4 +73,4 @@ int nx_outcome_take_changes(struct nx_outcome *outcome, struct nexbox_error *err
  * Context: any thread.
  */
 int nx_outcome_write_json(const struct nexbox_outcome *outcome, bool with_output,
-			  int (*write)(void *, const void *, size_t), void *userdata);
+                          int (*write)(void *, const void *, size_t), void *userdata);

@@ -27,7 +27,12 @@ struct spot {
  *   MOVE_OUT  path -> undo/N                             back: undo/N -> path
  *   DRESS     mode, owner, attributes, time in place     back: those of before
  */
-enum step_kind { MOVE_IN = 1, EXCHANGE, MOVE_OUT, DRESS };
+enum step_kind {
+	MOVE_IN = 1,
+	EXCHANGE,
+	MOVE_OUT,
+	DRESS
+};
 
 struct step {
 	enum step_kind kind;
@@ -35,8 +40,8 @@ struct step {
 	const char *path;
 	struct timespec mtime;
 	bool done;
-	char undo_name[24];   /* MOVE_OUT */
-	struct stat before;   /* DRESS; and a folder that had to be opened for moving */
+	char undo_name[24]; /* MOVE_OUT */
+	struct stat before; /* DRESS; and a folder that had to be opened for moving */
 	bool was_loosened;
 };
 
@@ -69,7 +74,7 @@ static void work_fini(struct work *work)
 
 /* Ends the promotion without an effect, or with none that is left. */
 static int stop(struct nx_promotion *promotion, uint32_t status, int os_code, const char *format,
-		const char *path)
+                const char *path)
 {
 	struct nx_quoted quoted;
 	int n;
@@ -77,11 +82,11 @@ static int stop(struct nx_promotion *promotion, uint32_t status, int os_code, co
 #pragma GCC diagnostic push
 #pragma GCC diagnostic ignored "-Wformat-nonliteral"
 	n = snprintf(promotion->reason, sizeof(promotion->reason), format,
-		     nx_quote_to(&quoted, path));
+	             nx_quote_to(&quoted, path));
 #pragma GCC diagnostic pop
 	if (os_code && n > 0 && (size_t)n < sizeof(promotion->reason))
 		(void)snprintf(promotion->reason + n, sizeof(promotion->reason) - (size_t)n, ": %s",
-			       strerrordesc_np(os_code));
+		               strerrordesc_np(os_code));
 	promotion->status = status;
 	return 1;
 }
@@ -124,10 +129,10 @@ static void spot_fini(struct spot *spot)
 static int object(struct nx_promotion *promotion, const char *path, const char *reason)
 {
 	if (!nx_grow(&promotion->guarded, &promotion->capacity, promotion->n_guarded,
-		     sizeof(*promotion->guarded)))
+	             sizeof(*promotion->guarded)))
 		return -NEXBOX_E_NOMEM;
-	promotion->guarded[promotion->n_guarded++] =
-		(struct nexbox_objection){ .path = path, .reason = reason };
+	promotion->guarded[promotion->n_guarded++] = (struct nexbox_objection){ .path = path,
+		                                                                .reason = reason };
 	return 0;
 }
 
@@ -136,7 +141,7 @@ static const char *find_objection(const struct nx_change *change)
 {
 	const struct nexbox_entry *entry = &change->entry;
 	bool rewritten = entry->kind != NEXBOX_ENTRY_MODIFIED ||
-			 (entry->what & (NEXBOX_WHAT_CONTENT | NEXBOX_WHAT_MODE));
+	                 (entry->what & (NEXBOX_WHAT_CONTENT | NEXBOX_WHAT_MODE));
 
 	if (entry->kind == NEXBOX_ENTRY_DELETED)
 		return NULL;
@@ -166,8 +171,8 @@ static int check_frozen(struct nx_promotion *promotion, const struct nx_change *
 	if (!frozen)
 		return 0;
 	return stop(promotion, NEXBOX_COMMIT_REFUSED, 0,
-		    "'%s' is immutable, or its folder is: take the flag off with chattr",
-		    change->entry.path);
+	            "'%s' is immutable, or its folder is: take the flag off with chattr",
+	            change->entry.path);
 }
 
 static int by_inode(const void *a, const void *b)
@@ -210,8 +215,8 @@ static int find_shared(struct work *work)
 		for (end = i + 1; end < n && by_inode(&linked[i], &linked[end]) == 0;)
 			end++;
 		for (size_t k = i; k < end; k++)
-			work->is_shared[linked[k] - changeset->changes] =
-				end - i != linked[k]->n_links;
+			work->is_shared[linked[k] - changeset->changes] = end - i !=
+			                                                  linked[k]->n_links;
 	}
 	return 0;
 }
@@ -219,7 +224,7 @@ static int find_shared(struct work *work)
 static bool must_be_copied(const struct work *work, const struct nx_change *change)
 {
 	return ((change->flags & NX_CHANGE_FROM_LOWER) &&
-		change->entry.type != NEXBOX_TYPE_DIRECTORY) ||
+	        change->entry.type != NEXBOX_TYPE_DIRECTORY) ||
 	       work->is_shared[change - work->changeset->changes];
 }
 
@@ -245,11 +250,11 @@ static int check(struct work *work)
 	}
 	if (promotion->n_guarded > 0)
 		return stop(promotion, NEXBOX_COMMIT_REFUSED, 0, "'%s' cannot be promoted",
-			    promotion->guarded[0].path);
+		            promotion->guarded[0].path);
 	if (needed > 0 && nx_fs_free_bytes(promotion->workspace_fd, &available) == 0 &&
 	    available < needed)
 		return stop(promotion, NEXBOX_COMMIT_REFUSED, ENOSPC,
-			    "no room for the copies that '%s' needs", ".");
+		            "no room for the copies that '%s' needs", ".");
 	return 0;
 }
 
@@ -283,7 +288,7 @@ static int strip(struct nx_promotion *promotion, int dir_fd, const char *name)
 }
 
 static int copy_xattrs(struct nx_promotion *promotion, const struct spot *from,
-		       const struct spot *to)
+                       const struct spot *to)
 {
 	NX_CLEANUP(nx_buf_fini) struct nx_buf names = NX_BUF_INIT;
 	NX_CLEANUP(nx_buf_fini) struct nx_buf value = NX_BUF_INIT;
@@ -302,7 +307,7 @@ static int copy_xattrs(struct nx_promotion *promotion, const struct spot *from,
 
 /* The metadata of a copy: owner first, which takes set-ID bits; time last. */
 static int dress(struct nx_promotion *promotion, const struct spot *from, const struct spot *to,
-		 const struct stat *st)
+                 const struct stat *st)
 {
 	struct timespec times[2] = { { .tv_nsec = UTIME_OMIT }, st->st_mtim };
 	struct stat mine;
@@ -329,15 +334,14 @@ static int copy_file(const struct spot *from, const struct spot *to)
 	if (from_fd < 0)
 		return from_fd;
 	to_fd = openat(to->dir_fd, to->name, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW,
-		       0600);
+	               0600);
 	if (to_fd < 0)
 		return -errno;
 	return nx_fs_copy_data(from_fd, to_fd);
 }
 
 /* A copy of one entry that is no folder. */
-static int copy_entry(struct nx_promotion *promotion, const struct spot *from,
-		      const struct spot *to)
+static int copy_entry(struct nx_promotion *promotion, const struct spot *from, const struct spot *to)
 {
 	struct stat st;
 	char target[PATH_MAX];
@@ -473,9 +477,8 @@ static int stage_one(const struct work *work, const struct nx_change *change)
 	if (change->flags & NX_CHANGE_FROM_LOWER)
 		return copy_up(promotion, change);
 	if (change->entry.type == NEXBOX_TYPE_DIRECTORY)
-		return change->entry.kind == NEXBOX_ENTRY_MODIFIED ?
-			       0 :
-			       clean_folder(promotion, change);
+		return change->entry.kind == NEXBOX_ENTRY_MODIFIED ? 0 :
+		                                                     clean_folder(promotion, change);
 	if (must_be_copied(work, change))
 		return copy_aside(promotion, change);
 	r = find_spot(promotion->upper_fd, change->entry.path, &spot);
@@ -508,7 +511,7 @@ static int stage(struct work *work)
 		r = stage_one(work, change);
 		if (r < 0)
 			return stop(work->promotion, NEXBOX_COMMIT_FAILED, -r,
-				    "cannot prepare '%s'", change->entry.path);
+			            "cannot prepare '%s'", change->entry.path);
 	}
 	for (size_t i = changeset->n_changes; i-- > 0;) {
 		const struct nx_change *change = &changeset->changes[i];
@@ -521,7 +524,7 @@ static int stage(struct work *work)
 		r = finish_folder(work->promotion, change);
 		if (r < 0)
 			return stop(work->promotion, NEXBOX_COMMIT_FAILED, -r,
-				    "cannot prepare '%s'", change->entry.path);
+			            "cannot prepare '%s'", change->entry.path);
 	}
 	return 0;
 }
@@ -561,8 +564,9 @@ static int list_steps(struct work *work)
 
 	for (size_t i = 0; i < changeset->n_changes; i++) {
 		const struct nx_change *change = &changeset->changes[i];
-		struct step step = { .change = change, .path = change->entry.path,
-				     .mtime = change->mtime };
+		struct step step = { .change = change,
+			             .path = change->entry.path,
+			             .mtime = change->mtime };
 
 		if (!(change->flags & NX_CHANGE_TOP))
 			continue;
@@ -583,7 +587,7 @@ static bool loosen(struct work *work, const char *path, int dir_fd)
 
 	if (fstat(dir_fd, &st) < 0 || (st.st_mode & 0700) == 0700 ||
 	    !nx_grow(&work->loosened, &work->loosened_capacity, work->n_loosened,
-		     sizeof(*work->loosened)))
+	             sizeof(*work->loosened)))
 		return false;
 	if (nx_fs_chmod(dir_fd, ".", (st.st_mode & 07777) | 0700) < 0)
 		return false;
@@ -613,7 +617,7 @@ static void close_folder(const struct step *step, const struct spot *spot)
 }
 
 static int rename_step(struct nx_promotion *promotion, struct step *step, const struct spot *host,
-		       const struct spot *upper)
+                       const struct spot *upper)
 {
 	int r;
 
@@ -646,7 +650,7 @@ static int rename_step(struct nx_promotion *promotion, struct step *step, const 
 
 /* Mode, owner, attributes and time of @from, or of @change, put on the host's inode. */
 static int dress_host(struct nx_promotion *promotion, struct step *step, const struct spot *host,
-		      const struct spot *upper)
+                      const struct spot *upper)
 {
 	struct timespec times[2] = { { .tv_nsec = UTIME_OMIT }, step->mtime };
 	const struct nx_change *change = step->change;
@@ -692,16 +696,16 @@ static bool is_as_validated(const struct step *step, const struct spot *spot)
 		return false;
 	if (st.st_ino != change->then.inode || (st.st_mode & S_IFMT) != (change->then.mode & S_IFMT))
 		return false;
-	return S_ISDIR(st.st_mode) || (st.st_size == change->then.size &&
-				       st.st_mtim.tv_sec == change->then.mtime.tv_sec &&
-				       st.st_mtim.tv_nsec == change->then.mtime.tv_nsec);
+	return S_ISDIR(st.st_mode) ||
+	       (st.st_size == change->then.size && st.st_mtim.tv_sec == change->then.mtime.tv_sec &&
+	        st.st_mtim.tv_nsec == change->then.mtime.tv_nsec);
 }
 
 /* One that slipped in: the same answer as if it had been found before. */
 static int conflict(struct work *work, const struct step *step)
 {
 	if (!nx_drift_add(&work->promotion->drift, step->change,
-			  "changed on the host during the promotion"))
+	                  "changed on the host during the promotion"))
 		return -ENOMEM;
 	return -ESTALE;
 }
@@ -773,7 +777,7 @@ static int undo_step(struct work *work, struct step *step)
 		return r;
 	case DRESS:
 		if (fchownat(host.dir_fd, host.name, step->before.st_uid, step->before.st_gid,
-			     AT_SYMLINK_NOFOLLOW) < 0 &&
+		             AT_SYMLINK_NOFOLLOW) < 0 &&
 		    errno != EPERM)
 			return -errno;
 		if (!S_ISLNK(step->before.st_mode)) {
@@ -782,7 +786,7 @@ static int undo_step(struct work *work, struct step *step)
 				return r;
 		}
 		return utimensat(host.dir_fd, host.name, times, AT_SYMLINK_NOFOLLOW) < 0 ? -errno :
-											    0;
+		                                                                           0;
 	}
 	return -EINVAL;
 }
@@ -798,7 +802,7 @@ static void tighten(struct work *work)
 			continue;
 		if (strcmp(path, ".") == 0)
 			(void)nx_fs_chmod(work->promotion->workspace_fd, ".",
-					  work->loosened[i].mode);
+			                  work->loosened[i].mode);
 		else if (find_spot(work->promotion->workspace_fd, path, &spot) == 0)
 			(void)nx_fs_chmod(spot.dir_fd, spot.name, work->loosened[i].mode);
 	}
@@ -833,19 +837,19 @@ static void take_back(struct work *work, const char *path, int os_code)
 		if (r < 0) {
 			/* Both versions are there: one in place, one in the box, which is kept. */
 			(void)stop(work->promotion, NEXBOX_COMMIT_FAILED, -r,
-				   "promotion failed, and '%s' could not be taken back",
-				   work->steps[i].path);
+			           "promotion failed, and '%s' could not be taken back",
+			           work->steps[i].path);
 			return;
 		}
 	}
 	if (os_code == ESTALE)
 		(void)stop(work->promotion, NEXBOX_COMMIT_REFUSED, 0,
-			   "'%s' was changed on the host during the promotion; everything was taken "
-			   "back",
-			   path);
+		           "'%s' was changed on the host during the promotion; everything was taken "
+		           "back",
+		           path);
 	else
 		(void)stop(work->promotion, NEXBOX_COMMIT_FAILED, os_code,
-			   "cannot promote '%s'; everything was taken back", path);
+		           "cannot promote '%s'; everything was taken back", path);
 }
 
 /* A folder that is to be closed is closed when everything in it is done. */
@@ -886,19 +890,18 @@ static int switch_over(struct work *work)
 
 int nx_promote(struct nx_promotion *promotion, struct nexbox_error *err)
 {
-	NX_CLEANUP(work_fini) struct work work = {
-		.promotion = promotion, .changeset = promotion->changeset
-	};
+	NX_CLEANUP(work_fini)
+	struct work work = { .promotion = promotion, .changeset = promotion->changeset };
 	int r;
 
 	promotion->reason[0] = '\0';
 	r = nx_drift_find(&promotion->drift, promotion->changeset, promotion->workspace_fd,
-			  &promotion->line, err);
+	                  &promotion->line, err);
 	if (r < 0)
 		return r;
 	if (promotion->drift.n_objections > 0) {
 		(void)stop(promotion, NEXBOX_COMMIT_REFUSED, 0, "'%s' was changed on the host, too",
-			   promotion->drift.objections[0].path);
+		           promotion->drift.objections[0].path);
 		return 0;
 	}
 	r = find_shared(&work);
@@ -915,6 +918,6 @@ int nx_promote(struct nx_promotion *promotion, struct nexbox_error *err)
 	if (r > 0)
 		return 0; /* the reason is written */
 	promotion->status = promotion->changeset->n_changes > 0 ? NEXBOX_COMMIT_PROMOTED :
-								   NEXBOX_COMMIT_NOTHING;
+	                                                          NEXBOX_COMMIT_NOTHING;
 	return 0;
 }

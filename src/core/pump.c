@@ -70,9 +70,9 @@ void nx_pump_write_to(struct nx_pump *pump, int fd)
 		own = open_own(fd, O_WRONLY);
 		if (own < 0 && S_ISCHR(st.st_mode))
 			own = open_own_terminal(fd);
-		pump->to_way = own >= 0		       ? NX_WAY_OWN :
-			       S_ISFIFO(st.st_mode) ? NX_WAY_NOWAIT :
-							      NX_WAY_POLLED;
+		pump->to_way = own >= 0             ? NX_WAY_OWN :
+		               S_ISFIFO(st.st_mode) ? NX_WAY_NOWAIT :
+		                                      NX_WAY_POLLED;
 		if (own >= 0) {
 			pump->to_fd = own;
 			pump->owns_to = true;

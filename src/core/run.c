@@ -78,9 +78,9 @@ static int check_guarantees(const struct run *run, struct nexbox_error *err)
 	if (missing == 0 || (run->options->flags & NEXBOX_RUN_BEST_EFFORT))
 		return 0;
 	return nx_fail(err, NEXBOX_E_REFUSED, 0, "guarantees",
-		       "'%s' cannot be given by the strategy '%s': drop it from --require, or use "
-		       "--best-effort",
-		       nx_name_of(nx_guarantee_names, missing & -missing), run->spec.strategy->name);
+	               "'%s' cannot be given by the strategy '%s': drop it from --require, or use "
+	               "--best-effort",
+	               nx_name_of(nx_guarantee_names, missing & -missing), run->spec.strategy->name);
 }
 
 static int start(struct run *run, struct nexbox_error *err)
@@ -116,7 +116,7 @@ static int launch(struct run *run, struct nexbox_error *err)
 		.deadline_ms = run->options->timeout_ms,
 	};
 	int r = nx_supervisor_new(run->options, &outcome->kept_stdout, &outcome->kept_stderr,
-				  &launch, &run->supervisor, err);
+	                          &launch, &run->supervisor, err);
 
 	return r < 0 ? r : run->platform->launch(run->enclave, &launch, err);
 }
@@ -128,20 +128,20 @@ static int prepare_promotion(struct run *run, struct nexbox_error *err)
 	int r;
 
 	if (mkdirat(session_fd, NX_UNDO_NAME, 0700) < 0)
-		return nx_fail(err, NEXBOX_E_SYSTEM, errno, "store",
-			       "cannot make a folder in '%s'", nx_quote(run->view.session));
+		return nx_fail(err, NEXBOX_E_SYSTEM, errno, "store", "cannot make a folder in '%s'",
+		               nx_quote(run->view.session));
 	run->undo_fd = openat(session_fd, NX_UNDO_NAME,
-			      O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+	                      O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
 	if (run->undo_fd < 0)
-		return nx_fail(err, NEXBOX_E_SYSTEM, errno, "store",
-			       "cannot open a folder in '%s'", nx_quote(run->view.session));
+		return nx_fail(err, NEXBOX_E_SYSTEM, errno, "store", "cannot open a folder in '%s'",
+		               nx_quote(run->view.session));
 	r = nx_session_open_lock(run->session, err);
 	if (r < 0)
 		return r;
 	r = nx_fs_draw_line(run->undo_fd, &run->line);
 	if (r < 0)
 		return nx_fail(err, NEXBOX_E_SYSTEM, -r, "store", "cannot tell the time of '%s'",
-			       nx_quote(run->view.session));
+		               nx_quote(run->view.session));
 	return 0;
 }
 
@@ -184,7 +184,7 @@ static int supervise(struct run *run, struct nexbox_error *err)
 	/* The enclave mounts meanwhile; the notes are there before anything is written. */
 	nx_session_note(run->session);
 	r = nx_supervisor_run(run->supervisor, run->platform, run->enclave, on_started, run,
-			      may_hurry, &run->end, err);
+	                      may_hurry, &run->end, err);
 	run->supervisor = nx_supervisor_free(run->supervisor);
 	return r;
 }
@@ -208,14 +208,14 @@ static void report_end(struct run *run)
 		public->status = end->os_code == ENOENT || end->os_code == ENOTDIR ? 127 : 126;
 		public->error = (struct nexbox_error){ 0 };
 		(void)nx_fail(&public->error, NEXBOX_E_SYSTEM, end->os_code, "command",
-			      "cannot execute '%s'", nx_quote(run->options->argv[0]));
+		              "cannot execute '%s'", nx_quote(run->options->argv[0]));
 	} else {
 		public->status = end->exit_code >= 0 ? end->exit_code : 128 + end->signal_number;
 	}
 	public->stdout_truncated = run->outcome->kept_stdout.truncated;
 	public->stderr_truncated = run->outcome->kept_stderr.truncated;
 	if (public->stdout_truncated || public->stderr_truncated)
-		public->limits_hit |= NEXBOX_LIMIT_OUTPUT;
+	public->limits_hit |= NEXBOX_LIMIT_OUTPUT;
 }
 
 /*
@@ -230,12 +230,12 @@ static int find_changes(struct run *run, struct nexbox_error *err)
 
 	if (!nx_session_is_there(run->session))
 		return nx_fail(err, NEXBOX_E_CORRUPT, 0, "store",
-			       "the store in '%s' was deleted while the command ran: its changes are "
-			       "lost",
-			       nx_quote(run->spec.workspace));
+		               "the store in '%s' was deleted while the command ran: its changes are "
+		               "lost",
+		               nx_quote(run->spec.workspace));
 	r = nx_changeset_read(&outcome->changeset, run->spec.strategy, run->view.upper_fd,
-			      &run->view.upper_root, run->spec.workspace_fd, run->spec.workspace, 0,
-			      err);
+	                      &run->view.upper_root, run->spec.workspace_fd, run->spec.workspace, 0,
+	                      err);
 	if (r == 0)
 		r = nx_outcome_take_changes(outcome, err);
 	outcome->public.diff_duration_micros = now_micros() - begin;
@@ -243,13 +243,13 @@ static int find_changes(struct run *run, struct nexbox_error *err)
 }
 
 static int add_outside(struct nx_outcome *outcome, const char *place, const char *path,
-		       struct nexbox_error *err)
+                       struct nexbox_error *err)
 {
 	size_t n = outcome->public.n_outside_writes;
 	char *joined = nx_arena_alloc(&outcome->arena, strlen(place) + strlen(path) + 2);
 
 	if (!joined || !nx_grow(&outcome->outside_writes, &outcome->outside_capacity, n,
-				sizeof(*outcome->outside_writes)))
+	                        sizeof(*outcome->outside_writes)))
 		return nx_nomem(err, "outcome");
 	(void)sprintf(joined, "%s/%s", place, path);
 	outcome->outside_writes[n] = joined;
@@ -260,7 +260,7 @@ static int add_outside(struct nx_outcome *outcome, const char *place, const char
 
 /* What went to one place whose writes are thrown away. */
 static int find_outside_in(struct run *run, const struct nx_cow_place *place,
-			   struct nexbox_error *err)
+                           struct nexbox_error *err)
 {
 	NX_CLEANUP(nx_changeset_fini) struct nx_changeset changeset = { 0 };
 	NX_AUTO_FD upper_fd = nx_fs_open(run->end.scratch_fd, place->upper, O_RDONLY | O_DIRECTORY);
@@ -270,7 +270,7 @@ static int find_outside_in(struct run *run, const struct nx_cow_place *place,
 	if (upper_fd < 0 || host_fd < 0)
 		return 0; /* this place could not be had, and was read-only */
 	r = nx_changeset_read(&changeset, run->spec.strategy, upper_fd, NULL, host_fd, place->path,
-			      NX_CHANGESET_QUICK, err);
+	                      NX_CHANGESET_QUICK, err);
 	for (size_t i = 0; r == 0 && i < changeset.n_changes; i++)
 		r = add_outside(run->outcome, place->path, changeset.changes[i].entry.path, err);
 	return r;
@@ -313,12 +313,12 @@ static bool leaves_git_behind(struct run *run)
 	NX_CLEANUP(nx_buf_fini) struct nx_buf reason = NX_BUF_INIT;
 
 	if (!nx_gitdir_find(run->spec.workspace_fd, run->spec.workspace, public->outside_writes,
-			    public->n_outside_writes, &folder))
+	                    public->n_outside_writes, &folder))
 		return false;
 	nx_buf_printf(&reason,
-		      "the command wrote to the git folder '%s', which lies outside the workspace: "
-		      "grant it with --write",
-		      nx_quote(folder.data));
+	              "the command wrote to the git folder '%s', which lies outside the workspace: "
+	              "grant it with --write",
+	              nx_quote(folder.data));
 	not_promoted(run, NEXBOX_COMMIT_REFUSED, reason.data ? reason.data : "");
 	return true;
 }
@@ -348,7 +348,7 @@ static void promote(struct run *run)
 	if (r < 0)
 		not_promoted(run, NEXBOX_COMMIT_FAILED, error.message);
 	else if (promotion.status == NEXBOX_COMMIT_PROMOTED ||
-		 promotion.status == NEXBOX_COMMIT_NOTHING)
+	         promotion.status == NEXBOX_COMMIT_NOTHING)
 		set_commit(run, promotion.status, "");
 	else
 		not_promoted(run, promotion.status, promotion.reason);
@@ -361,7 +361,7 @@ static bool may_promote(struct run *run)
 
 	if (end->started && end->exit_code == 0 && end->interrupted && !end->timed_out) {
 		not_promoted(run, NEXBOX_COMMIT_COMMAND_FAILED,
-			     "the run was interrupted by a signal");
+		             "the run was interrupted by a signal");
 		return false;
 	}
 	if (!end->started || end->exit_code != 0 || end->timed_out || end->unreaped) {
@@ -425,7 +425,7 @@ static void keep_box(struct run *run)
 	nx_kept_save(&outcome->kept_stdout);
 	nx_kept_save(&outcome->kept_stderr);
 	fd = openat(nx_session_fd(run->session), "outcome.json",
-		    O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0600);
+	            O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0600);
 	if (fd >= 0)
 		(void)nx_outcome_write_json(&outcome->public, false, write_to_fd, &fd);
 }
@@ -473,7 +473,7 @@ static int run_all(struct run *run, struct nexbox_error *err)
 }
 
 int nx_run(const struct nexbox_run_options *options, const struct nx_platform *platform,
-	   struct nx_outcome *outcome, struct nexbox_error *err)
+           struct nx_outcome *outcome, struct nexbox_error *err)
 {
 	uint64_t begin = now_micros();
 	int r;

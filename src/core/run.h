@@ -22,4 +22,4 @@
  * Context: any thread; not after fork.
  */
 int nx_run(const struct nexbox_run_options *options, const struct nx_platform *platform,
-	   struct nx_outcome *outcome, struct nexbox_error *err);
+           struct nx_outcome *outcome, struct nexbox_error *err);

@@ -12,7 +12,7 @@
 #include "base/path.h"
 #include "core/environment.h"
 
-#define KNOWN_FLAGS                                                                       \
+#define KNOWN_FLAGS                                                                           \
 	(NEXBOX_RUN_COMMIT | NEXBOX_RUN_KEEP | NEXBOX_RUN_NET_HOST | NEXBOX_RUN_BEST_EFFORT | \
 	 NEXBOX_RUN_CLEAN_ENV | NEXBOX_RUN_CAPTURE | NEXBOX_RUN_FORK)
 #define KNOWN_GUARANTEES \
@@ -24,22 +24,22 @@ static int check_numbers(struct nx_spec *spec, struct nexbox_error *err)
 
 	if (!options->argv || !options->argv[0])
 		return nx_fail(err, NEXBOX_E_INVALID, 0, "spec",
-			       "no command: write it after the options");
+		               "no command: write it after the options");
 	if (options->flags & ~(uint32_t)KNOWN_FLAGS)
 		return nx_fail(err, NEXBOX_E_UNSUPPORTED, 0, "spec",
-			       "unknown flags 0x%x: the library is older than its caller",
-			       options->flags & ~(uint32_t)KNOWN_FLAGS);
+		               "unknown flags 0x%x: the library is older than its caller",
+		               options->flags & ~(uint32_t)KNOWN_FLAGS);
 	if (options->require & ~(uint32_t)KNOWN_GUARANTEES)
 		return nx_fail(err, NEXBOX_E_INVALID, 0, "spec", "unknown guarantees 0x%x",
-			       options->require & ~(uint32_t)KNOWN_GUARANTEES);
+		               options->require & ~(uint32_t)KNOWN_GUARANTEES);
 	if (options->timeout_ms > INT64_MAX / 1000000 / 2)
 		return nx_fail(err, NEXBOX_E_INVALID, 0, "spec",
-			       "a deadline of %llu ms is too far away",
-			       (unsigned long long)options->timeout_ms);
+		               "a deadline of %llu ms is too far away",
+		               (unsigned long long)options->timeout_ms);
 	if (options->grace_ms > 0 && options->grace_ms >= options->timeout_ms)
 		return nx_fail(err, NEXBOX_E_INVALID, 0, "spec",
-			       "a grace of %llu ms needs a deadline that is longer",
-			       (unsigned long long)options->grace_ms);
+		               "a grace of %llu ms needs a deadline that is longer",
+		               (unsigned long long)options->grace_ms);
 	spec->require = options->require;
 	if (options->flags & NEXBOX_RUN_NET_HOST)
 		spec->require &= ~(uint32_t)NEXBOX_GUARANTEE_NET;
@@ -47,7 +47,7 @@ static int check_numbers(struct nx_spec *spec, struct nexbox_error *err)
 }
 
 static int choose_strategy(struct nx_spec *spec, const struct nx_platform *platform,
-			   struct nexbox_error *err)
+                           struct nexbox_error *err)
 {
 	const char *name = spec->options->strategy;
 
@@ -63,11 +63,11 @@ static int choose_strategy(struct nx_spec *spec, const struct nx_platform *platf
 	for (size_t i = 0; platform->strategies_to_come[i]; i++)
 		if (strcmp(name, platform->strategies_to_come[i]) == 0)
 			return nx_fail(err, NEXBOX_E_UNSUPPORTED, 0, "spec",
-				       "the strategy '%s' is not in this version yet: use 'auto'",
-				       name);
+			               "the strategy '%s' is not in this version yet: use 'auto'",
+			               name);
 	return nx_fail(err, NEXBOX_E_INVALID, 0, "spec",
-		       "'%s' is no strategy: use 'auto', or one of the manual's list",
-		       nx_quote(name));
+	               "'%s' is no strategy: use 'auto', or one of the manual's list",
+	               nx_quote(name));
 }
 
 /* @path, absolute; relative ones start at @base, which may be missing. */
@@ -95,28 +95,28 @@ static int open_workspace(struct nx_spec *spec, const char *cwd, struct nexbox_e
 
 	if (!given)
 		return nx_fail(err, NEXBOX_E_INVALID, 0, "workspace",
-			       "the current folder is gone: name a workspace by its absolute path");
+		               "the current folder is gone: name a workspace by its absolute path");
 	if (*given == '\0')
 		return nx_fail(err, NEXBOX_E_INVALID, 0, "workspace",
-			       "the workspace's name is empty: name a folder");
+		               "the workspace's name is empty: name a folder");
 	from = absolute(spec, cwd, given);
 	if (!from)
 		return nx_fail(err, NEXBOX_E_INVALID, 0, "workspace",
-			       "the current folder is gone, and '%s' is relative to it",
-			       nx_quote(given));
+		               "the current folder is gone, and '%s' is relative to it",
+		               nx_quote(given));
 	if (!realpath(from, path))
 		return nx_fail(err, errno == ENOENT ? NEXBOX_E_INVALID : nx_errc_of(errno), errno,
-			       "workspace", "cannot find the workspace '%s'", nx_quote(given));
+		               "workspace", "cannot find the workspace '%s'", nx_quote(given));
 	if (strcmp(path, "/") == 0)
 		return nx_fail(err, NEXBOX_E_INVALID, 0, "workspace",
-			       "'/' cannot be a workspace: name a folder in it");
+		               "'/' cannot be a workspace: name a folder in it");
 	if (stat(path, &st) == 0 && !S_ISDIR(st.st_mode))
 		return nx_fail(err, NEXBOX_E_INVALID, ENOTDIR, "workspace",
-			       "the workspace '%s' is no folder", nx_quote(given));
+		               "the workspace '%s' is no folder", nx_quote(given));
 	spec->workspace_fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	if (spec->workspace_fd < 0)
 		return nx_fail(err, nx_errc_of(errno), errno, "workspace",
-			       "cannot open the workspace '%s'", nx_quote(given));
+		               "cannot open the workspace '%s'", nx_quote(given));
 	spec->workspace = nx_arena_strdup(&spec->arena, path);
 	return spec->workspace ? 0 : nx_nomem(err, "workspace");
 }
@@ -192,7 +192,7 @@ static const char *const grant_names[] = {
 };
 
 static int check_grant(const struct nx_spec *spec, const struct nexbox_grant *grant,
-		       const char *given, struct nexbox_error *err)
+                       const char *given, struct nexbox_error *err)
 {
 	const char *name = grant_names[grant->kind];
 	struct stat st;
@@ -200,21 +200,20 @@ static int check_grant(const struct nx_spec *spec, const struct nexbox_grant *gr
 	if (grant->kind == NEXBOX_GRANT_HIDE) {
 		if (nx_path_is_below(spec->workspace, grant->path))
 			return nx_fail(err, NEXBOX_E_INVALID, 0, "grant",
-				       "cannot hide '%s': the workspace is in it", nx_quote(given));
+			               "cannot hide '%s': the workspace is in it", nx_quote(given));
 		return 0;
 	}
 	if (nx_path_is_below(grant->path, spec->workspace))
 		return nx_fail(err, NEXBOX_E_INVALID, 0, "grant",
-			       "'%s' is in the workspace, which has a view already: --%s is for "
-			       "paths outside",
-			       nx_quote(given), name);
+		               "'%s' is in the workspace, which has a view already: --%s is for "
+		               "paths outside",
+		               nx_quote(given), name);
 	if (strcmp(grant->path, "/") == 0 && grant->kind != NEXBOX_GRANT_READ)
 		return nx_fail(err, NEXBOX_E_INVALID, 0, "grant",
-			       "--%s cannot be given for '/': name a folder in it", name);
-	if (grant->kind == NEXBOX_GRANT_COW &&
-	    (stat(grant->path, &st) < 0 || !S_ISDIR(st.st_mode)))
+		               "--%s cannot be given for '/': name a folder in it", name);
+	if (grant->kind == NEXBOX_GRANT_COW && (stat(grant->path, &st) < 0 || !S_ISDIR(st.st_mode)))
 		return nx_fail(err, NEXBOX_E_INVALID, ENOTDIR, "grant",
-			       "--cow needs a folder, and '%s' is none", nx_quote(given));
+		               "--cow needs a folder, and '%s' is none", nx_quote(given));
 	return 0;
 }
 
@@ -235,14 +234,15 @@ static int read_grants(struct nx_spec *spec, const char *cwd, struct nexbox_erro
 		if (grant.kind < NEXBOX_GRANT_READ || grant.kind > NEXBOX_GRANT_HIDE || !given ||
 		    *given == '\0')
 			return nx_fail(err, NEXBOX_E_INVALID, 0, "grant",
-				       "grant number %zu has no path, or is of no known kind", i + 1);
+			               "grant number %zu has no path, or is of no known kind",
+			               i + 1);
 		from = absolute(spec, cwd, given);
 		if (!from || !realpath(from, path)) {
 			if (from && errno == ENOENT && grant.kind == NEXBOX_GRANT_HIDE)
 				continue; /* it is not there: nothing shows */
 			return nx_fail(err, NEXBOX_E_INVALID, errno, "grant",
-				       "cannot find '%s', which --%s names", nx_quote(given),
-				       grant_names[grant.kind]);
+			               "cannot find '%s', which --%s names", nx_quote(given),
+			               grant_names[grant.kind]);
 		}
 		grant.path = nx_arena_strdup(&spec->arena, path);
 		if (!grant.path)
@@ -256,7 +256,7 @@ static int read_grants(struct nx_spec *spec, const char *cwd, struct nexbox_erro
 }
 
 int nx_spec_read(struct nx_spec *spec, const struct nexbox_run_options *options,
-		 const struct nx_platform *platform, struct nexbox_error *err)
+                 const struct nx_platform *platform, struct nexbox_error *err)
 {
 	char here[PATH_MAX];
 	const char *cwd = options->cwd;
@@ -280,7 +280,7 @@ int nx_spec_read(struct nx_spec *spec, const struct nexbox_run_options *options,
 		r = read_grants(spec, cwd, err);
 	if (r == 0)
 		r = nx_environment_make(options, spec->workspace, spec->home, &spec->arena,
-					&spec->envp, err);
+		                        &spec->envp, err);
 	return r;
 }
 

@@ -52,7 +52,7 @@ struct nx_spec {
  * Context: any thread; not after fork.
  */
 int nx_spec_read(struct nx_spec *spec, const struct nexbox_run_options *options,
-		 const struct nx_platform *platform, struct nexbox_error *err);
+                 const struct nx_platform *platform, struct nexbox_error *err);
 
 /**
  * nx_spec_fini() - free it

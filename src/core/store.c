@@ -26,8 +26,8 @@ struct nx_session {
 	int workspace_fd; /* borrowed */
 	int store_fd;     /* shared lock */
 	int sessions_fd;
-	int fd;           /* exclusive lock */
-	int lock_fd;      /* with it, of the right to promote */
+	int fd;      /* exclusive lock */
+	int lock_fd; /* with it, of the right to promote */
 	bool kept;
 	char id[32];
 	struct nx_buf path;
@@ -39,7 +39,7 @@ static const struct {
 } notes[] = {
 	{ ".gitignore", "*\n" },
 	{ "CACHEDIR.TAG", "Signature: 8a477f597d28d172789f06886806bc55\n"
-			  "# The store of nex-box: views that are in use, and history for undo.\n" },
+	                  "# The store of nex-box: views that are in use, and history for undo.\n" },
 };
 
 static struct nx_session *session_new(int workspace_fd)
@@ -70,7 +70,7 @@ void nx_session_note(struct nx_session *session)
 {
 	for (size_t i = 0; i < NX_ARRAY_SIZE(notes); i++) {
 		NX_AUTO_FD fd = openat(session->store_fd, notes[i].name,
-				       O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0644);
+		                       O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0644);
 
 		if (fd >= 0)
 			(void)!write(fd, notes[i].content, strlen(notes[i].content));
@@ -91,23 +91,23 @@ static int cannot_make(const char *workspace, int os_code, struct nexbox_error *
 {
 	if (os_code == EACCES || os_code == EPERM)
 		return nx_fail(err, NEXBOX_E_DENIED, os_code, "store",
-			       "cannot make '%s' in the workspace '%s': write permission is needed",
-			       NX_STORE_NAME, nx_quote(workspace));
+		               "cannot make '%s' in the workspace '%s': write permission is needed",
+		               NX_STORE_NAME, nx_quote(workspace));
 	if (os_code == EROFS)
 		return nx_fail(err, NEXBOX_E_DENIED, os_code, "store",
-			       "cannot make '%s' in the workspace '%s': choose a writable one",
-			       NX_STORE_NAME, nx_quote(workspace));
+		               "cannot make '%s' in the workspace '%s': choose a writable one",
+		               NX_STORE_NAME, nx_quote(workspace));
 	if (os_code == ENOSPC || os_code == EDQUOT)
 		return nx_fail(err, NEXBOX_E_SYSTEM, os_code, "store",
-			       "no room for '%s' in the workspace '%s': free some space",
-			       NX_STORE_NAME, nx_quote(workspace));
+		               "no room for '%s' in the workspace '%s': free some space",
+		               NX_STORE_NAME, nx_quote(workspace));
 	return nx_fail(err, nx_errc_of(os_code), os_code, "store",
-		       "cannot make '%s' in the workspace '%s': choose a folder that can hold files",
-		       NX_STORE_NAME, nx_quote(workspace));
+	               "cannot make '%s' in the workspace '%s': choose a folder that can hold files",
+	               NX_STORE_NAME, nx_quote(workspace));
 }
 
 static int check_store(const struct nx_session *session, const char *workspace,
-		       struct nexbox_error *err)
+                       struct nexbox_error *err)
 {
 	uint64_t of_workspace;
 	uint64_t of_store;
@@ -115,11 +115,11 @@ static int check_store(const struct nx_session *session, const char *workspace,
 	if (nx_fs_mount_of(session->workspace_fd, &of_workspace) < 0 ||
 	    nx_fs_mount_of(session->store_fd, &of_store) < 0)
 		return nx_fail(err, NEXBOX_E_SYSTEM, errno, "store", "cannot look at '%s'",
-			       nx_quote(workspace));
+		               nx_quote(workspace));
 	if (of_workspace != of_store)
 		return nx_fail(err, NEXBOX_E_INVALID, EXDEV, "store",
-			       "'%s/%s' is on another filesystem than the workspace: unmount it",
-			       nx_quote(workspace), NX_STORE_NAME);
+		               "'%s/%s' is on another filesystem than the workspace: unmount it",
+		               nx_quote(workspace), NX_STORE_NAME);
 	return 0;
 }
 
@@ -130,7 +130,7 @@ static int check_store(const struct nx_session *session, const char *workspace,
  * anything in it.
  */
 static int open_store(struct nx_session *session, const char *workspace, bool *ret_made,
-		      struct nexbox_error *err)
+                      struct nexbox_error *err)
 {
 	for (int i = 0; i < TRIES; i++) {
 		struct stat before;
@@ -147,13 +147,13 @@ static int open_store(struct nx_session *session, const char *workspace, bool *r
 		if (made)
 			restore_mtime(session->workspace_fd, &before);
 		fd = openat(session->workspace_fd, NX_STORE_NAME,
-			    O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+		            O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
 		if (fd < 0 && errno == ENOENT)
 			continue;
 		if (fd < 0 && (errno == ENOTDIR || errno == ELOOP))
 			return nx_fail(err, NEXBOX_E_INVALID, errno, "store",
-				       "'%s/%s' is not a folder of nex-box: move it away",
-				       nx_quote(workspace), NX_STORE_NAME);
+			               "'%s/%s' is not a folder of nex-box: move it away",
+			               nx_quote(workspace), NX_STORE_NAME);
 		if (fd < 0)
 			return cannot_make(workspace, errno, err);
 		if (flock(fd, LOCK_SH) < 0)
@@ -163,14 +163,14 @@ static int open_store(struct nx_session *session, const char *workspace, bool *r
 		/* A store that others may write is not ours to trust or to fill. */
 		if (fstat(fd, &st) == 0 && st.st_uid != geteuid() && geteuid() != 0)
 			return nx_fail(err, NEXBOX_E_DENIED, EACCES, "store",
-				       "'%s/%s' belongs to another user: remove it as that user",
-				       nx_quote(workspace), NX_STORE_NAME);
+			               "'%s/%s' belongs to another user: remove it as that user",
+			               nx_quote(workspace), NX_STORE_NAME);
 		session->store_fd = nx_take_fd(&fd);
 		*ret_made = made;
 		return check_store(session, workspace, err);
 	}
 	return nx_fail(err, NEXBOX_E_BUSY, 0, "store", "'%s/%s' vanishes again and again: try again",
-		       nx_quote(workspace), NX_STORE_NAME);
+	               nx_quote(workspace), NX_STORE_NAME);
 }
 
 /*
@@ -207,7 +207,7 @@ static void sweep(int sessions_fd)
 		if (strncmp(entry->d_name, PREFIX, sizeof(PREFIX) - 1) != 0)
 			continue;
 		fd = openat(sessions_fd, entry->d_name,
-			    O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+		            O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
 		if (fd < 0 || flock(fd, LOCK_EX | LOCK_NB) < 0)
 			continue;
 		if (faccessat(fd, KEPT, F_OK, AT_SYMLINK_NOFOLLOW) == 0)
@@ -231,12 +231,12 @@ static int make_id(struct nx_session *session, struct nexbox_error *err)
 }
 
 static int make_session(struct nx_session *session, bool fresh, const char *workspace,
-			struct nexbox_error *err)
+                        struct nexbox_error *err)
 {
 	if (mkdirat(session->store_fd, SESSIONS, 0755) < 0 && errno != EEXIST)
 		return cannot_make(workspace, errno, err);
 	session->sessions_fd = openat(session->store_fd, SESSIONS,
-				      O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+	                              O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
 	if (session->sessions_fd < 0 || flock(session->sessions_fd, LOCK_EX) < 0)
 		return cannot_make(workspace, errno, err);
 	if (!fresh)
@@ -244,7 +244,7 @@ static int make_session(struct nx_session *session, bool fresh, const char *work
 	if (mkdirat(session->sessions_fd, session->id, 0700) < 0)
 		return cannot_make(workspace, errno, err);
 	session->fd = openat(session->sessions_fd, session->id,
-			     O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+	                     O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
 	if (session->fd < 0 || flock(session->fd, LOCK_EX | LOCK_NB) < 0)
 		return cannot_make(workspace, errno, err);
 	(void)flock(session->sessions_fd, LOCK_UN);
@@ -252,7 +252,7 @@ static int make_session(struct nx_session *session, bool fresh, const char *work
 }
 
 int nx_session_new(int workspace_fd, const char *workspace, struct nx_session **ret_session,
-		   struct nexbox_error *err)
+                   struct nexbox_error *err)
 {
 	NX_AUTO(session) session = session_new(workspace_fd);
 	int r;
@@ -263,7 +263,7 @@ int nx_session_new(int workspace_fd, const char *workspace, struct nx_session **
 	if (r < 0)
 		return r;
 	if (!nx_buf_printf(&session->path, "%s/%s/%s/%s", workspace, NX_STORE_NAME, SESSIONS,
-			   session->id))
+	                   session->id))
 		return nx_nomem(err, "store");
 	*ret_session = nx_take(&session);
 	return 0;
@@ -302,11 +302,11 @@ bool nx_session_is_there(const struct nx_session *session)
 int nx_session_open_lock(struct nx_session *session, struct nexbox_error *err)
 {
 	session->lock_fd = openat(session->store_fd, LOCK,
-				  O_RDONLY | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
+	                          O_RDONLY | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
 	if (session->lock_fd < 0)
 		return nx_fail(err, NEXBOX_E_SYSTEM, errno, "store",
-			       "cannot make the lock of '%s': free some space",
-			       nx_quote(session->path.data));
+		               "cannot make the lock of '%s': free some space",
+		               nx_quote(session->path.data));
 	return 0;
 }
 
@@ -314,19 +314,18 @@ int nx_session_lock(struct nx_session *session, struct nexbox_error *err)
 {
 	while (flock(session->lock_fd, LOCK_EX) < 0)
 		if (errno != EINTR)
-			return nx_fail(err, NEXBOX_E_SYSTEM, errno, "store",
-				       "cannot lock '%s'", nx_quote(session->path.data));
+			return nx_fail(err, NEXBOX_E_SYSTEM, errno, "store", "cannot lock '%s'",
+			               nx_quote(session->path.data));
 	return 0;
 }
 
 int nx_session_keep(struct nx_session *session, struct nexbox_error *err)
 {
-	NX_AUTO_FD fd = openat(session->fd, KEPT,
-			       O_WRONLY | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0644);
+	NX_AUTO_FD fd = openat(session->fd, KEPT, O_WRONLY | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0644);
 
 	if (fd < 0)
 		return nx_fail(err, NEXBOX_E_SYSTEM, errno, "store", "cannot keep the box '%s'",
-			       session->id);
+		               session->id);
 	session->kept = true;
 	return 0;
 }

@@ -46,7 +46,7 @@ struct nx_session;
  * Context: any thread; not after fork.
  */
 int nx_session_new(int workspace_fd, const char *workspace, struct nx_session **ret_session,
-		   struct nexbox_error *err);
+                   struct nexbox_error *err);
 
 /**
  * nx_session_make() - make its folder, and the store if there is none

@@ -23,7 +23,12 @@
 
 #define NEVER INT64_MAX
 
-enum { INPUT, OUTPUT, ERRORS, N_PUMPS };
+enum {
+	INPUT,
+	OUTPUT,
+	ERRORS,
+	N_PUMPS
+};
 
 struct stream {
 	struct nx_supervisor *supervisor;
@@ -42,16 +47,16 @@ struct nx_supervisor {
 	struct nx_pump *pumps; /* N_PUMPS of them */
 	struct stream streams[N_PUMPS];
 	struct nx_terminal terminal;
-	int master_fd;     /* of the box's terminal; owned by the pumps' user, here */
+	int master_fd;      /* of the box's terminal; owned by the pumps' user, here */
 	int command_fds[3]; /* the command's ends until it is launched */
-	int unread_fd;     /* reading end of the input pipe, to count what was left */
+	int unread_fd;      /* reading end of the input pipe, to count what was left */
 	int n_signals;
 	int64_t start_ns;
 	int64_t deadline_ns;
 	int64_t grace_ns;
 	int64_t killed_ns;
-	bool over;  /* the command has ended, or never started */
-	bool dead;  /* every process of the box is */
+	bool over;   /* the command has ended, or never started */
+	bool dead;   /* every process of the box is */
 	bool silent; /* the enclave has nothing more to say */
 };
 
@@ -123,7 +128,7 @@ static int prepare_input(struct nx_supervisor *supervisor, struct nexbox_error *
 		supervisor->command_fds[0] = fcntl(fd, F_DUPFD_CLOEXEC, 3);
 		if (supervisor->command_fds[0] < 0)
 			return nx_fail(err, NEXBOX_E_SYSTEM, errno, "supervise",
-				       "cannot pass the input on");
+			               "cannot pass the input on");
 		return 0;
 	}
 	r = make_pipe(&pump->to_fd, &supervisor->command_fds[0], false, err);
@@ -139,7 +144,7 @@ static int prepare_input(struct nx_supervisor *supervisor, struct nexbox_error *
 }
 
 static int prepare_output(struct nx_supervisor *supervisor, int which, int fd,
-			  struct nexbox_error *err)
+                          struct nexbox_error *err)
 {
 	struct nx_pump *pump = &supervisor->pumps[which];
 	int r = make_pipe(&pump->from_fd, &supervisor->command_fds[which], true, err);
@@ -162,11 +167,11 @@ static int prepare_outputs(struct nx_supervisor *supervisor, struct nexbox_error
 	/* One file for both: one pipe for both, or their order would be lost. */
 	if (options->stdout_fd >= 0 && options->stderr_fd >= 0 &&
 	    nx_fs_is_same_file(options->stdout_fd, options->stderr_fd)) {
-		supervisor->command_fds[ERRORS] =
-			fcntl(supervisor->command_fds[OUTPUT], F_DUPFD_CLOEXEC, 3);
+		supervisor->command_fds[ERRORS] = fcntl(supervisor->command_fds[OUTPUT],
+		                                        F_DUPFD_CLOEXEC, 3);
 		if (supervisor->command_fds[ERRORS] < 0)
 			return nx_fail(err, NEXBOX_E_SYSTEM, errno, "supervise",
-				       "cannot pass the output on");
+			               "cannot pass the output on");
 		return 0;
 	}
 	return prepare_output(supervisor, ERRORS, options->stderr_fd, err);
@@ -198,8 +203,8 @@ static struct nx_supervisor *supervisor_new(void)
 }
 
 int nx_supervisor_new(const struct nexbox_run_options *options, struct nx_kept *kept_stdout,
-		      struct nx_kept *kept_stderr, struct nx_launch *launch,
-		      struct nx_supervisor **ret_supervisor, struct nexbox_error *err)
+                      struct nx_kept *kept_stderr, struct nx_launch *launch,
+                      struct nx_supervisor **ret_supervisor, struct nexbox_error *err)
 {
 	NX_AUTO(supervisor) supervisor = supervisor_new();
 	int r = 0;
@@ -207,10 +212,10 @@ int nx_supervisor_new(const struct nexbox_run_options *options, struct nx_kept *
 	if (!supervisor)
 		return nx_nomem(err, "supervise");
 	supervisor->options = options;
-	supervisor->streams[OUTPUT] =
-		(struct stream){ supervisor, kept_stdout, NEXBOX_STREAM_STDOUT };
-	supervisor->streams[ERRORS] =
-		(struct stream){ supervisor, kept_stderr, NEXBOX_STREAM_STDERR };
+	supervisor->streams[OUTPUT] = (struct stream){ supervisor, kept_stdout,
+		                                       NEXBOX_STREAM_STDOUT };
+	supervisor->streams[ERRORS] = (struct stream){ supervisor, kept_stderr,
+		                                       NEXBOX_STREAM_STDERR };
 	for (int i = OUTPUT; i <= ERRORS; i++) {
 		supervisor->pumps[i].seen = seen;
 		supervisor->pumps[i].userdata = &supervisor->streams[i];
@@ -285,8 +290,8 @@ static void begin_time(struct nx_supervisor *supervisor)
 		return;
 	supervisor->deadline_ns = supervisor->start_ns + (int64_t)options->timeout_ms * 1000000;
 	if (options->grace_ms > 0)
-		supervisor->grace_ns =
-			supervisor->deadline_ns - (int64_t)options->grace_ms * 1000000;
+		supervisor->grace_ns = supervisor->deadline_ns -
+		                       (int64_t)options->grace_ms * 1000000;
 }
 
 /* Every process that could still write has been told to die, or is dead. */
@@ -430,7 +435,13 @@ static struct timespec until(int64_t due)
 	return (struct timespec){ .tv_sec = left / 1000000000, .tv_nsec = left % 1000000000 };
 }
 
-enum { EVENT, PROCESS, CONTROL, PUMPS, N_FDS = PUMPS + 2 * N_PUMPS };
+enum {
+	EVENT,
+	PROCESS,
+	CONTROL,
+	PUMPS,
+	N_FDS = PUMPS + 2 * N_PUMPS
+};
 
 static void poll_pumps(const struct nx_supervisor *supervisor, struct pollfd *fds)
 {
@@ -455,11 +466,12 @@ static int watch(struct nx_supervisor *supervisor, struct nexbox_error *err)
 
 	while (!supervisor->dead) {
 		struct pollfd fds[N_FDS] = {
-			[EVENT] = { .fd = supervisor->silent ? -1 :
-							       platform->event_fd(supervisor->enclave),
-				    .events = POLLIN },
+			[EVENT] = { .fd = supervisor->silent ?
+			                          -1 :
+			                          platform->event_fd(supervisor->enclave),
+			            .events = POLLIN },
 			[PROCESS] = { .fd = platform->process_fd(supervisor->enclave),
-				      .events = POLLIN },
+			              .events = POLLIN },
 			[CONTROL] = { .fd = supervisor->options->control_fd, .events = POLLIN },
 		};
 		int64_t due = next_due(supervisor);
@@ -540,12 +552,12 @@ static void settle_input(struct nx_supervisor *supervisor)
 	    ioctl(supervisor->unread_fd, FIONREAD, &unread) < 0)
 		return;
 	(void)lseek(supervisor->options->stdin_fd,
-		    pump->position - unread - (int64_t)(pump->end - pump->begin), SEEK_SET);
+	            pump->position - unread - (int64_t)(pump->end - pump->begin), SEEK_SET);
 }
 
 int nx_supervisor_run(struct nx_supervisor *supervisor, const struct nx_platform *platform,
-		      struct nx_enclave *enclave, void (*on_started)(void *), void *userdata,
-		      bool may_hurry, struct nx_end *ret_end, struct nexbox_error *err)
+                      struct nx_enclave *enclave, void (*on_started)(void *), void *userdata,
+                      bool may_hurry, struct nx_end *ret_end, struct nexbox_error *err)
 {
 	struct timespec none = { 0 };
 	sigset_t pipe_signal;

@@ -61,8 +61,8 @@ struct nx_end {
  * Context: any thread; not after fork.
  */
 int nx_supervisor_new(const struct nexbox_run_options *options, struct nx_kept *kept_stdout,
-		      struct nx_kept *kept_stderr, struct nx_launch *launch,
-		      struct nx_supervisor **ret_supervisor, struct nexbox_error *err);
+                      struct nx_kept *kept_stderr, struct nx_launch *launch,
+                      struct nx_supervisor **ret_supervisor, struct nexbox_error *err);
 
 /**
  * nx_supervisor_run() - stay with an enclave that was launched until its end
@@ -82,8 +82,8 @@ int nx_supervisor_new(const struct nexbox_run_options *options, struct nx_kept *
  * Context: any thread; not after fork.
  */
 int nx_supervisor_run(struct nx_supervisor *supervisor, const struct nx_platform *platform,
-		      struct nx_enclave *enclave, void (*on_started)(void *), void *userdata,
-		      bool may_hurry, struct nx_end *ret_end, struct nexbox_error *err);
+                      struct nx_enclave *enclave, void (*on_started)(void *), void *userdata,
+                      bool may_hurry, struct nx_end *ret_end, struct nexbox_error *err);
 
 /**
  * nx_supervisor_free() - close, and give the terminal back as it was

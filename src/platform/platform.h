@@ -67,7 +67,10 @@ struct nx_view {
 	uint64_t make_micros;
 };
 
-#define NX_VIEW_INIT { .workspace_fd = -1, .session_fd = -1, .upper_fd = -1, .mount_fd = -1 }
+#define NX_VIEW_INIT                                                                 \
+	{                                                                            \
+		.workspace_fd = -1, .session_fd = -1, .upper_fd = -1, .mount_fd = -1 \
+	}
 
 /** enum nx_mark - what a folder of the upper layer says about the one below it */
 enum nx_mark {
@@ -103,7 +106,7 @@ struct nx_strategy {
 	void (*discard)(const struct nx_view *view);
 	bool (*is_whiteout)(const struct stat *st);
 	int (*read_marks)(int dir_fd, const char *path, uint32_t *ret_marks,
-			  struct nx_buf *redirect, struct nexbox_error *err);
+	                  struct nx_buf *redirect, struct nexbox_error *err);
 	bool (*is_private)(const char *xattr_name);
 	bool (*is_forged)(const char *xattr_name);
 	bool (*is_origin)(const char *xattr_name);
@@ -204,15 +207,15 @@ struct nx_platform {
 
 	/* Start the first process. Nothing on disk is touched. */
 	int (*start)(const struct nx_start *start, struct nx_enclave **ret_enclave,
-		     struct nexbox_error *err);
+	             struct nexbox_error *err);
 
 	/* Hand it the command. */
 	int (*launch)(struct nx_enclave *enclave, const struct nx_launch *launch,
-		      struct nexbox_error *err);
+	              struct nexbox_error *err);
 
 	/* Hand it the view. Returns before the command has started. */
 	int (*show)(struct nx_enclave *enclave, const struct nx_view *view,
-		    struct nexbox_error *err);
+	            struct nexbox_error *err);
 
 	/* Readable when next_event() has something to say. Borrowed. */
 	int (*event_fd)(const struct nx_enclave *enclave);
@@ -225,7 +228,7 @@ struct nx_platform {
 	 * @err is filled for FAILED.
 	 */
 	int (*next_event)(struct nx_enclave *enclave, struct nx_event *ret_event,
-			  struct nexbox_error *err);
+	                  struct nexbox_error *err);
 
 	/* Send a signal to the command's process group; a dead one is no error. */
 	void (*signal)(struct nx_enclave *enclave, int signal_number);
@@ -235,7 +238,7 @@ struct nx_platform {
 
 	/* The copy-on-write places that launch() made: array, borrowed until free(). */
 	const struct nx_cow_place *(*cow_places)(const struct nx_enclave *enclave,
-						 size_t *ret_n_places);
+	                                         size_t *ret_n_places);
 
 	/* Kill, reap and forget. Accepts NULL; returns NULL. */
 	struct nx_enclave *(*free)(struct nx_enclave *enclave);

@@ -180,7 +180,7 @@ int nx_fs_is_frozen(int dir_fd, const char *name)
 	if (statx(dir_fd, name, AT_SYMLINK_NOFOLLOW | AT_NO_AUTOMOUNT, STATX_MODE, &stx) < 0)
 		return -errno;
 	return (stx.stx_attributes & stx.stx_attributes_mask &
-		(STATX_ATTR_IMMUTABLE | STATX_ATTR_APPEND)) != 0;
+	        (STATX_ATTR_IMMUTABLE | STATX_ATTR_APPEND)) != 0;
 }
 
 int nx_fs_free_bytes(int fd, uint64_t *ret_bytes)
@@ -257,7 +257,7 @@ int nx_fs_set_xattr(int dir_fd, const char *name, const char *xattr, const struc
 
 	proc_path(path, sizeof(path), dir_fd, name);
 	r = value ? lsetxattr(path, xattr, value->size ? value->data : "", value->size, 0) :
-		    lremovexattr(path, xattr);
+	            lremovexattr(path, xattr);
 	return r < 0 ? -errno : 0;
 }
 
@@ -371,8 +371,8 @@ static bool has_fine_stamps(int fd)
 	int major;
 	int minor;
 
-	if (uname(&name) < 0 || sscanf(name.release, "%d.%d", &major, &minor) != 2 ||
-	    major < 6 || (major == 6 && minor < 13) || fstatfs(fd, &fs) < 0)
+	if (uname(&name) < 0 || sscanf(name.release, "%d.%d", &major, &minor) != 2 || major < 6 ||
+	    (major == 6 && minor < 13) || fstatfs(fd, &fs) < 0)
 		return false;
 	for (size_t i = 0; i < NX_ARRAY_SIZE(fine); i++)
 		if ((unsigned long)fs.f_type == fine[i])
@@ -442,7 +442,7 @@ int nx_fs_find_writers(int dir_fd, const char *const *paths, size_t n_paths, boo
 	if (n_paths == 0)
 		return 0;
 	stack = mmap(NULL, stack_size, PROT_READ | PROT_WRITE,
-		     MAP_PRIVATE | MAP_ANONYMOUS | MAP_STACK, -1, 0);
+	             MAP_PRIVATE | MAP_ANONYMOUS | MAP_STACK, -1, 0);
 	if (stack == MAP_FAILED)
 		return -ENOMEM;
 	(void)sigfillset(&all);

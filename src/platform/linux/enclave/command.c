@@ -84,9 +84,9 @@ static int confine(struct nx_command *command)
 	if (r < 0)
 		return fail(command, NX_STAGE_CAPS, -r);
 	r = nx_landlock_apply(rules, n_rules,
-			      NX_LANDLOCK_SCOPE_SIGNAL | NX_LANDLOCK_SCOPE_ABSTRACT_UNIX |
-				      NX_LANDLOCK_LEAVE_TRUNCATE,
-			      &command->landlock_abi);
+	                      NX_LANDLOCK_SCOPE_SIGNAL | NX_LANDLOCK_SCOPE_ABSTRACT_UNIX |
+	                              NX_LANDLOCK_LEAVE_TRUNCATE,
+	                      &command->landlock_abi);
 	if (r < 0)
 		return fail(command, NX_STAGE_LANDLOCK, -r);
 	r = nx_seccomp_apply();

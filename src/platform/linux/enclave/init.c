@@ -41,7 +41,7 @@ struct init {
 };
 
 static void send_wire(const struct init *init, const struct nx_wire *wire, const int *fds,
-		      size_t n_fds)
+                      size_t n_fds)
 {
 	union {
 		char bytes[CMSG_SPACE(sizeof(int) * NX_WIRE_FDS)];
@@ -67,9 +67,10 @@ static void send_wire(const struct init *init, const struct nx_wire *wire, const
 
 static _Noreturn void fail(const struct init *init, uint32_t stage, uint32_t detail, int os_code)
 {
-	struct nx_wire wire = {
-		.kind = NX_WIRE_FAILED, .stage = stage, .detail = detail, .value = os_code
-	};
+	struct nx_wire wire = { .kind = NX_WIRE_FAILED,
+		                .stage = stage,
+		                .detail = detail,
+		                .value = os_code };
 
 	send_wire(init, &wire, NULL, 0);
 	_exit(1);
@@ -194,12 +195,11 @@ static void receive_launch(struct init *init)
 	if (memory == MAP_FAILED)
 		fail(init, NX_STAGE_PLAN, 0, errno);
 	init->plan = memory;
-	if (init->plan->magic != NX_PLAN_MAGIC ||
-	    init->plan->size_bytes != (uint64_t)st.st_size)
+	if (init->plan->magic != NX_PLAN_MAGIC || init->plan->size_bytes != (uint64_t)st.st_size)
 		fail(init, NX_STAGE_PLAN, 0, EINVAL); /* a helper of another version */
 	for (uint32_t i = 0; i < 3; i++)
-		init->command.stdio[i] =
-			init->plan->flags & (NX_PLAN_HAS_STDIN << i) ? fds[next++] : -1;
+		init->command.stdio[i] = init->plan->flags & (NX_PLAN_HAS_STDIN << i) ? fds[next++] :
+		                                                                        -1;
 }
 
 /* The folders are there; with them comes the view, if the caller could mount it. */
@@ -227,7 +227,7 @@ static char **make_pointers(const struct init *init, uint32_t offset, size_t fro
 	while (offsets[n])
 		n++;
 	pointers = mmap(NULL, (front + n + 1) * sizeof(char *), PROT_READ | PROT_WRITE,
-			MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	                MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 	if (pointers == MAP_FAILED)
 		fail(init, NX_STAGE_PLAN, 0, errno);
 	for (size_t i = 0; i < n; i++)
@@ -345,8 +345,8 @@ static uint64_t now_ms(void)
 static _Noreturn void watch(const struct init *init, int signal_fd)
 {
 	uint64_t deadline_ms = init->plan->deadline_ms ?
-				       now_ms() + init->plan->deadline_ms + DEADLINE_SLACK_MS :
-				       0;
+	                               now_ms() + init->plan->deadline_ms + DEADLINE_SLACK_MS :
+	                               0;
 	struct pollfd fds[] = {
 		{ .fd = signal_fd, .events = POLLIN },
 		{ .fd = init->start->wire_fd, .events = POLLIN },
@@ -379,9 +379,10 @@ static _Noreturn void watch(const struct init *init, int signal_fd)
 
 void nx_init_run(const struct nx_init *start)
 {
-	struct init init = {
-		.start = start, .session_fd = -1, .terminal_fd = -1, .mounts = { .scratch_fd = -1 }
-	};
+	struct init init = { .start = start,
+		             .session_fd = -1,
+		             .terminal_fd = -1,
+		             .mounts = { .scratch_fd = -1 } };
 	sigset_t child_signal;
 	uint32_t op = 0;
 	int signal_fd;

@@ -38,7 +38,7 @@ static int make_fs(const char *type, const char *const settings[][2], uint32_t a
 		return -errno;
 	for (size_t i = 0; settings && settings[i][0]; i++)
 		if (fsconfig(fs_fd, settings[i][1] ? FSCONFIG_SET_STRING : FSCONFIG_SET_FLAG,
-			     settings[i][0], settings[i][1], 0) < 0)
+		             settings[i][0], settings[i][1], 0) < 0)
 			return -errno;
 	if (fsconfig(fs_fd, FSCONFIG_CMD_CREATE, NULL, NULL, 0) < 0)
 		return -errno;
@@ -49,13 +49,13 @@ static int make_fs(const char *type, const char *const settings[][2], uint32_t a
 static int attach(int fd, const char *path)
 {
 	return move_mount(fd, "", AT_FDCWD, path, MOVE_MOUNT_F_EMPTY_PATH | MOVE_MOUNT_T_SYMLINKS) <
-			       0 ?
-		       -errno :
-		       0;
+	                       0 ?
+	               -errno :
+	               0;
 }
 
 static int attach_fs(const char *path, const char *type, const char *const settings[][2],
-		     uint32_t attributes)
+                     uint32_t attributes)
 {
 	NX_AUTO_FD fd = make_fs(type, settings, attributes);
 
@@ -82,7 +82,7 @@ static int set_attributes(int fd, const char *path, uint64_t attributes, bool re
 static int clone_mount(const char *path, bool recursive)
 {
 	int fd = open_tree(AT_FDCWD, path,
-			   OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC | (recursive ? AT_RECURSIVE : 0));
+	                   OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC | (recursive ? AT_RECURSIVE : 0));
 
 	return fd < 0 ? -errno : fd;
 }
@@ -205,7 +205,7 @@ struct waiter {
 };
 
 static int mount_view(struct nx_mounts *mounts, const struct nx_plan *plan, const struct nx_op *op,
-		      const struct waiter *waiter)
+                      const struct waiter *waiter)
 {
 	int view_fd = waiter->wait_for_view(waiter->userdata);
 	uint64_t begin = now_micros();
@@ -216,17 +216,18 @@ static int mount_view(struct nx_mounts *mounts, const struct nx_plan *plan, cons
 	if (chdir(nx_plan_string(plan, op->a)) < 0)
 		return -errno;
 	r = fill(&mounts->slots[op->slot], nx_overlay_mount(".", nx_plan_string(plan, op->b),
-							      nx_plan_string(plan, op->c), false));
+	                                                    nx_plan_string(plan, op->c), false));
 	mounts->view_micros = now_micros() - begin;
 	return r;
 }
 
 static int apply(struct nx_mounts *mounts, const struct nx_plan *plan, const struct nx_op *op,
-		 const struct waiter *waiter)
+                 const struct waiter *waiter)
 {
-	static const char *const devpts[][2] = {
-		{ "newinstance", NULL }, { "ptmxmode", "0666" }, { "mode", "0620" }, { NULL, NULL }
-	};
+	static const char *const devpts[][2] = { { "newinstance", NULL },
+		                                 { "ptmxmode", "0666" },
+		                                 { "mode", "0620" },
+		                                 { NULL, NULL } };
 	struct mount_attr private = { .propagation = MS_PRIVATE };
 	const char *a = nx_plan_string(plan, op->a);
 	const char *b = nx_plan_string(plan, op->b);
@@ -236,8 +237,8 @@ static int apply(struct nx_mounts *mounts, const struct nx_plan *plan, const str
 	switch ((enum nx_op_kind)op->kind) {
 	case NX_OP_PRIVATE:
 		return mount_setattr(AT_FDCWD, "/", AT_RECURSIVE, &private, sizeof(private)) < 0 ?
-			       -errno :
-			       0;
+		               -errno :
+		               0;
 	case NX_OP_CLONE:
 		return fill(slot, clone_mount(a, recursive));
 	case NX_OP_VIEW:
@@ -275,7 +276,7 @@ static int apply(struct nx_mounts *mounts, const struct nx_plan *plan, const str
 }
 
 int nx_mounts_apply(struct nx_mounts *mounts, const struct nx_plan *plan,
-		    int (*wait_for_view)(void *), void *userdata, uint32_t *ret_op)
+                    int (*wait_for_view)(void *), void *userdata, uint32_t *ret_op)
 {
 	const struct waiter waiter = { wait_for_view, userdata };
 	const struct nx_op *ops = nx_plan_at(plan, plan->ops);

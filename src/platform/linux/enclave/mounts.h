@@ -38,4 +38,4 @@ struct nx_mounts {
  * Context: the first process of a box; system calls only.
  */
 int nx_mounts_apply(struct nx_mounts *mounts, const struct nx_plan *plan,
-		    int (*wait_for_view)(void *), void *userdata, uint32_t *ret_op);
+                    int (*wait_for_view)(void *), void *userdata, uint32_t *ret_op);

@@ -33,10 +33,8 @@ static const struct {
 	const char *path;
 	const char *target;
 } device_links[] = {
-	{ "/dev/fd", "/proc/self/fd" },
-	{ "/dev/stdin", "/proc/self/fd/0" },
-	{ "/dev/stdout", "/proc/self/fd/1" },
-	{ "/dev/stderr", "/proc/self/fd/2" },
+	{ "/dev/fd", "/proc/self/fd" },       { "/dev/stdin", "/proc/self/fd/0" },
+	{ "/dev/stdout", "/proc/self/fd/1" }, { "/dev/stderr", "/proc/self/fd/2" },
 	{ "/dev/ptmx", "pts/ptmx" },
 };
 
@@ -45,13 +43,13 @@ static const struct {
  * close them already; a root caller's do not (KERNEL-FACTS, Confinement 2).
  */
 static const char *const locked[] = {
-	"/proc/sys", "/proc/sysrq-trigger", "/proc/irq", "/proc/bus", "/proc/fs",
-	"/proc/acpi", "/proc/scsi", "/proc/mtrr",
+	"/proc/sys", "/proc/sysrq-trigger", "/proc/irq",  "/proc/bus",
+	"/proc/fs",  "/proc/acpi",          "/proc/scsi", "/proc/mtrr",
 };
 static const char *const masked[] = {
-	"/proc/kcore", "/proc/kmsg", "/proc/keys", "/proc/key-users", "/proc/timer_list",
-	"/proc/latency_stats", "/proc/sched_debug", "/sys/firmware", "/sys/kernel/debug",
-	"/sys/kernel/tracing",
+	"/proc/kcore",       "/proc/kmsg",          "/proc/keys",        "/proc/key-users",
+	"/proc/timer_list",  "/proc/latency_stats", "/proc/sched_debug", "/sys/firmware",
+	"/sys/kernel/debug", "/sys/kernel/tracing",
 };
 
 /* Where tools insist on writing, when the home directory cannot be a layer. */
@@ -145,16 +143,16 @@ static void add_op(struct builder *b, struct nx_op op)
 }
 
 static void add(struct builder *b, enum nx_op_kind kind, uint32_t flags, uint32_t slot,
-		const char *a)
+                const char *a)
 {
 	add_op(b, (struct nx_op){ .kind = (uint16_t)kind,
-				  .flags = (uint16_t)flags,
-				  .slot = slot,
-				  .a = a ? put_string(b, a) : 0 });
+	                          .flags = (uint16_t)flags,
+	                          .slot = slot,
+	                          .a = a ? put_string(b, a) : 0 });
 }
 
 static void add_place(struct builder *b, const char *path, uint32_t slot, uint32_t flags,
-		      bool is_file)
+                      bool is_file)
 {
 	if (!nx_grow(&b->places, &b->places_capacity, b->n_places, sizeof(*b->places))) {
 		b->failed = true;
@@ -210,15 +208,15 @@ static void clone_devices(struct builder *b, uint32_t *slots)
 }
 
 static void clone_place(struct builder *b, const char *path, uint64_t attributes, bool is_file,
-			uint32_t flags)
+                        uint32_t flags)
 {
 	uint32_t slot = new_slot(b);
 
 	add(b, NX_OP_CLONE, NX_OP_RECURSIVE | flags, slot, path);
 	add_op(b, (struct nx_op){ .kind = NX_OP_ATTRIBUTES,
-				  .flags = NX_OP_RECURSIVE | NX_OP_IF,
-				  .slot = slot,
-				  .n = (uint32_t)attributes });
+	                          .flags = NX_OP_RECURSIVE | NX_OP_IF,
+	                          .slot = slot,
+	                          .n = (uint32_t)attributes });
 	add_place(b, path, slot, NX_OP_IF, is_file);
 }
 
@@ -270,7 +268,7 @@ static void clone_nested(struct builder *b, const struct nx_table *table)
 			continue; /* came along with the one above it */
 		last = path;
 		clone_place(b, path, HARMLESS | MOUNT_ATTR_RDONLY,
-			    lstat(path, &st) == 0 && !S_ISDIR(st.st_mode), 0);
+		            lstat(path, &st) == 0 && !S_ISDIR(st.st_mode), 0);
 	}
 }
 
@@ -282,10 +280,10 @@ static void make_view(struct builder *b)
 	uint32_t slot = new_slot(b);
 
 	add_op(b, (struct nx_op){ .kind = NX_OP_VIEW,
-				  .slot = slot,
-				  .a = put_string(b, launch->workspace),
-				  .b = put_string(b, format(b, session, "/" NX_OVERLAY_UPPER)),
-				  .c = put_string(b, format(b, session, "/" NX_OVERLAY_WORK)) });
+	                          .slot = slot,
+	                          .a = put_string(b, launch->workspace),
+	                          .b = put_string(b, format(b, session, "/" NX_OVERLAY_UPPER)),
+	                          .c = put_string(b, format(b, session, "/" NX_OVERLAY_WORK)) });
 	add_place(b, launch->workspace, slot, 0, false);
 	add_writable(b, launch->workspace);
 }
@@ -299,10 +297,10 @@ static uint32_t add_cow(struct builder *b, const char *scratch, const char *path
 
 	(void)snprintf(name, sizeof(name), "/%zu", cow->n_places);
 	add_op(b, (struct nx_op){ .kind = NX_OP_SCRATCH_COW,
-				  .flags = (uint16_t)flags,
-				  .slot = slot,
-				  .a = put_string(b, path),
-				  .b = put_string(b, format(b, scratch, name)) });
+	                          .flags = (uint16_t)flags,
+	                          .slot = slot,
+	                          .a = put_string(b, path),
+	                          .b = put_string(b, format(b, scratch, name)) });
 	add_place(b, path, slot, NX_OP_IF, false);
 	if (!nx_grow(&cow->places, &cow->capacity, cow->n_places, sizeof(*cow->places))) {
 		b->failed = true;
@@ -325,8 +323,8 @@ static const char *choose_scratch(const struct nx_launch *launch)
 	for (size_t i = 0; i < NX_ARRAY_SIZE(private_places); i++) {
 		const char *path = private_places[i].path;
 		bool taken = !is_dir(path) ||
-			     (launch->home && nx_path_is_below(launch->home, path)) ||
-			     nx_path_is_below(launch->workspace, path);
+		             (launch->home && nx_path_is_below(launch->home, path)) ||
+		             nx_path_is_below(launch->workspace, path);
 
 		for (size_t k = 0; k < launch->n_grants; k++)
 			taken = taken || nx_path_is_below(launch->grants[k].path, path);
@@ -360,9 +358,9 @@ static uint32_t make_scratch(struct builder *b, uint32_t *slots, uint32_t *ret_s
 	}
 	*ret_shm = new_slot(b);
 	add_op(b, (struct nx_op){ .kind = NX_OP_SCRATCH_DIR,
-				  .slot = *ret_shm,
-				  .b = put_string(b, format(b, scratch, "/shm")),
-				  .n = 01777 });
+	                          .slot = *ret_shm,
+	                          .b = put_string(b, format(b, scratch, "/shm")),
+	                          .n = 01777 });
 	if (launch->home) {
 		home_slot = add_cow(b, scratch, launch->home, NX_OP_OPTIONAL);
 		add_writable(b, launch->home);
@@ -377,7 +375,7 @@ static uint32_t make_scratch(struct builder *b, uint32_t *slots, uint32_t *ret_s
 }
 
 static void attach_private_places(struct builder *b, const uint32_t *slots, uint32_t shm_slot,
-				  const uint32_t *device_slots)
+                                  const uint32_t *device_slots)
 {
 	for (size_t i = 0; i < NX_ARRAY_SIZE(private_places); i++) {
 		const char *path = private_places[i].path;
@@ -395,8 +393,8 @@ static void attach_private_places(struct builder *b, const uint32_t *slots, uint
 	}
 	for (size_t i = 0; i < NX_ARRAY_SIZE(device_links); i++)
 		add_op(b, (struct nx_op){ .kind = NX_OP_SYMLINK,
-					  .a = put_string(b, device_links[i].path),
-					  .b = put_string(b, device_links[i].target) });
+		                          .a = put_string(b, device_links[i].path),
+		                          .b = put_string(b, device_links[i].target) });
 	add(b, NX_OP_WAY, 0, 0, "/dev/pts");
 	add(b, NX_OP_DEVPTS, 0, 0, "/dev/pts");
 	add(b, NX_OP_WAY, 0, 0, "/dev/shm");
@@ -423,7 +421,7 @@ static void attach_places(struct builder *b)
 			if (place->is_file) {
 				const char *slash = strrchr(place->path, '/');
 				char *parent = nx_arena_strndup(&b->arena, place->path,
-								(size_t)(slash - place->path));
+				                                (size_t)(slash - place->path));
 
 				add(b, NX_OP_WAY, place->flags, place->slot, parent ? parent : "/");
 				add(b, NX_OP_FILE, place->flags, place->slot, place->path);
@@ -485,10 +483,9 @@ static void mask_sockets(struct builder *b, const struct nx_table *table)
 		char path[PATH_MAX];
 		struct stat st;
 
-		if (is_private_place(table->sockets[i]) ||
-		    !realpath(table->sockets[i], path) || is_private_place(path) ||
-		    nx_path_is_below(path, launch->workspace) || lstat(path, &st) < 0 ||
-		    !S_ISSOCK(st.st_mode))
+		if (is_private_place(table->sockets[i]) || !realpath(table->sockets[i], path) ||
+		    is_private_place(path) || nx_path_is_below(path, launch->workspace) ||
+		    lstat(path, &st) < 0 || !S_ISSOCK(st.st_mode))
 			continue;
 		if (!is_given_back(launch, path))
 			add(b, NX_OP_MASK, NX_OP_OPTIONAL, 0, path);
@@ -525,10 +522,10 @@ static void build_tree(struct builder *b, const struct nx_table *table, bool net
 		const char *path = format(b, format(b, launch->home, "/"), caches[i]);
 
 		add_op(b, (struct nx_op){ .kind = NX_OP_TMPFS,
-					  .flags = NX_OP_OPTIONAL | NX_OP_UNLESS,
-					  .slot = home_slot,
-					  .a = put_string(b, path),
-					  .n = 0700 });
+		                          .flags = NX_OP_OPTIONAL | NX_OP_UNLESS,
+		                          .slot = home_slot,
+		                          .a = put_string(b, path),
+		                          .n = 0700 });
 	}
 	protect_proc(b);
 	mask_secrets(b, launch->secrets_home);
@@ -565,25 +562,24 @@ static uint32_t flags_of(const struct nx_launch *launch)
 
 /* An overlay without privilege cannot have somebody else's mount in its lower. */
 static int refuse_nested(const struct nx_launch *launch, const struct nx_table *table,
-			 struct nexbox_error *err)
+                         struct nexbox_error *err)
 {
 	if (geteuid() == 0)
 		return 0;
 	for (size_t i = 0; i < table->n_mounts; i++) {
 		const char *path = table->mounts[i].path;
 
-		if (nx_path_is_below(path, launch->workspace) &&
-		    strcmp(path, launch->workspace) != 0)
+		if (nx_path_is_below(path, launch->workspace) && strcmp(path, launch->workspace) != 0)
 			return nx_fail(err, NEXBOX_E_UNSUPPORTED, 0, "overlay",
-				       "'%s' is a mount inside the workspace, which an overlay cannot "
-				       "hold without privilege: unmount it, or run as root",
-				       nx_quote(path));
+			               "'%s' is a mount inside the workspace, which an overlay cannot "
+			               "hold without privilege: unmount it, or run as root",
+			               nx_quote(path));
 	}
 	return 0;
 }
 
 int nx_plan_build(const struct nx_launch *launch, const sigset_t *signals, bool net_host,
-		  struct nx_plan_cow *cow, struct nx_buf *out, struct nexbox_error *err)
+                  struct nx_plan_cow *cow, struct nx_buf *out, struct nexbox_error *err)
 {
 	NX_CLEANUP(builder_fini) struct builder b = { .launch = launch, .out = out, .cow = cow };
 	NX_CLEANUP(nx_table_fini) struct nx_table table = { 0 };
@@ -616,7 +612,7 @@ int nx_plan_build(const struct nx_launch *launch, const sigset_t *signals, bool 
 	plan.size_bytes = (uint32_t)out->size;
 	if (b.n_slots + 1 >= NX_PLAN_SLOTS)
 		return nx_fail(err, NEXBOX_E_INVALID, 0, "plan",
-			       "too many grants and mounts for one box: name fewer folders");
+		               "too many grants and mounts for one box: name fewer folders");
 	if (b.failed || out->failed || out->size > INT32_MAX)
 		return nx_nomem(err, "plan");
 	memcpy(out->data, &plan, sizeof(plan));
@@ -645,8 +641,7 @@ static const char *const words[] = {
 	[NX_OP_MASK] = "cannot hide '%s'",
 };
 
-int nx_plan_describe(const struct nx_plan *plan, uint32_t op, int os_code,
-		     struct nexbox_error *err)
+int nx_plan_describe(const struct nx_plan *plan, uint32_t op, int os_code, struct nexbox_error *err)
 {
 	const struct nx_op *ops = nx_plan_at(plan, plan->ops);
 	enum nexbox_errc code = NEXBOX_E_SYSTEM;
@@ -665,8 +660,8 @@ int nx_plan_describe(const struct nx_plan *plan, uint32_t op, int os_code,
 		code = NEXBOX_E_UNSUPPORTED;
 	if (op == 0 && code == NEXBOX_E_UNSUPPORTED)
 		return nx_fail(err, code, os_code, "mounts",
-			       "%s: this host restricts user namespaces (AppArmor? see "
-			       "kernel.apparmor_restrict_unprivileged_userns)",
-			       message);
+		               "%s: this host restricts user namespaces (AppArmor? see "
+		               "kernel.apparmor_restrict_unprivileged_userns)",
+		               message);
 	return nx_fail(err, code, os_code, "mounts", "%s", message);
 }

@@ -82,17 +82,17 @@ struct nx_plan {
 	uint32_t flags;
 	uint32_t size_bytes; /* of the whole plan */
 	uint32_t n_ops;
-	uint32_t ops;        /* struct nx_op[n_ops] */
-	uint32_t argv;       /* uint32_t[], ends with 0 */
-	uint32_t envp;       /* likewise */
-	uint32_t path;       /* the command's PATH */
+	uint32_t ops;  /* struct nx_op[n_ops] */
+	uint32_t argv; /* uint32_t[], ends with 0 */
+	uint32_t envp; /* likewise */
+	uint32_t path; /* the command's PATH */
 	uint32_t directory;
 	uint32_t workspace;
-	uint32_t writable;   /* uint32_t[], ends with 0: where Landlock lets writes pass */
+	uint32_t writable; /* uint32_t[], ends with 0: where Landlock lets writes pass */
 	uint16_t rows;
 	uint16_t columns;
 	uint64_t deadline_ms;
-	sigset_t signals;    /* blocked in the caller's thread, and so in the command */
+	sigset_t signals; /* blocked in the caller's thread, and so in the command */
 };
 
 /* What an offset means. */
@@ -134,7 +134,7 @@ struct nx_plan_cow {
  * Context: any thread; not after fork.
  */
 int nx_plan_build(const struct nx_launch *launch, const sigset_t *signals, bool net_host,
-		  struct nx_plan_cow *cow, struct nx_buf *plan, struct nexbox_error *err);
+                  struct nx_plan_cow *cow, struct nx_buf *plan, struct nexbox_error *err);
 
 /**
  * nx_plan_describe() - the words for a step that failed
@@ -148,5 +148,4 @@ int nx_plan_build(const struct nx_launch *launch, const sigset_t *signals, bool 
  *         NEXBOX_E_SYSTEM      anything else.
  * Context: any thread.
  */
-int nx_plan_describe(const struct nx_plan *plan, uint32_t op, int os_code,
-		     struct nexbox_error *err);
+int nx_plan_describe(const struct nx_plan *plan, uint32_t op, int os_code, struct nexbox_error *err);

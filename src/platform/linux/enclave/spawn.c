@@ -100,7 +100,7 @@ static int child(void *argument)
 	struct spawn *spawn = argument;
 	char numbers[5][16];
 	char *argv[] = { (char *)HELPER_NAME, numbers[0], numbers[1], numbers[2],
-			 numbers[3],          numbers[4], NULL };
+		         numbers[3],          numbers[4], NULL };
 	char *envp[] = { NULL };
 
 	if (!spawn->helper) {
@@ -152,20 +152,20 @@ static int cannot_clone(int os_code, struct nexbox_error *err)
 	case EACCES:
 	case ENOSYS:
 		return nx_fail(err, NEXBOX_E_UNSUPPORTED, os_code, "enclave",
-			       "this host allows no user namespaces (a container's seccomp profile, "
-			       "or kernel.unprivileged_userns_clone=0): allow them, or leave the "
-			       "container");
+		               "this host allows no user namespaces (a container's seccomp profile, "
+		               "or kernel.unprivileged_userns_clone=0): allow them, or leave the "
+		               "container");
 	case ENOSPC:
 	case EUSERS:
 		return nx_fail(err, NEXBOX_E_UNSUPPORTED, os_code, "enclave",
-			       "this host allows no more user namespaces: raise the sysctl "
-			       "user.max_user_namespaces (or max_pid_, max_mnt_namespaces)");
+		               "this host allows no more user namespaces: raise the sysctl "
+		               "user.max_user_namespaces (or max_pid_, max_mnt_namespaces)");
 	case EAGAIN:
 		return nx_fail(err, NEXBOX_E_SYSTEM, os_code, "enclave",
-			       "too many processes: raise 'ulimit -u', or end some");
+		               "too many processes: raise 'ulimit -u', or end some");
 	case EINVAL:
 		return nx_fail(err, NEXBOX_E_UNSUPPORTED, os_code, "enclave",
-			       "this kernel has no user namespaces: use one that is built with them");
+		               "this kernel has no user namespaces: use one that is built with them");
 	default:
 		return nx_fail(err, NEXBOX_E_SYSTEM, os_code, "enclave", "cannot make a process");
 	}
@@ -179,7 +179,7 @@ static int clone_child(struct nx_enclave *enclave, struct spawn *spawn, struct n
 	sigset_t before;
 	int os_code;
 	char *stack = mmap(NULL, STACK_SIZE, PROT_READ | PROT_WRITE,
-			   MAP_PRIVATE | MAP_ANONYMOUS | MAP_STACK, -1, 0);
+	                   MAP_PRIVATE | MAP_ANONYMOUS | MAP_STACK, -1, 0);
 
 	if (stack == MAP_FAILED)
 		return nx_nomem(err, "enclave");
@@ -195,8 +195,8 @@ static int clone_child(struct nx_enclave *enclave, struct spawn *spawn, struct n
 		return cannot_clone(os_code, err);
 	if (spawn->os_code)
 		return nx_fail(err, NEXBOX_E_SYSTEM, spawn->os_code, "enclave",
-			       "cannot start the helper '%s': is nex-box installed?",
-			       nx_quote(spawn->helper));
+		               "cannot start the helper '%s': is nex-box installed?",
+		               nx_quote(spawn->helper));
 	return 0;
 }
 
@@ -252,14 +252,14 @@ static int map_everyone(struct nx_enclave *enclave, struct nexbox_error *err)
 		r = copy_map(enclave->pid, "gid_map");
 	if (r < 0)
 		return nx_fail(err, NEXBOX_E_UNSUPPORTED, -r, "enclave",
-			       "cannot map the users into the box: CAP_SETUID and CAP_SETGID are "
-			       "needed when the caller is root");
+		               "cannot map the users into the box: CAP_SETUID and CAP_SETGID are "
+		               "needed when the caller is root");
 	send_kind(enclave, NX_WIRE_MAPPED, 0);
 	return 0;
 }
 
 static int start(const struct nx_start *start, struct nx_enclave **ret_enclave,
-		 struct nexbox_error *err)
+                 struct nexbox_error *err)
 {
 	struct nx_enclave *enclave NX_CLEANUP(nx_enclave_free_p) = enclave_new();
 	bool root = geteuid() == 0;
@@ -289,7 +289,7 @@ static int start(const struct nx_start *start, struct nx_enclave **ret_enclave,
 	caller_fd = pidfd_open(getpid(), 0);
 	if (caller_fd < 0)
 		return nx_fail(err, NEXBOX_E_UNSUPPORTED, errno, "enclave",
-			       "this kernel has no pidfds: Linux 5.14 or later is needed");
+		               "this kernel has no pidfds: Linux 5.14 or later is needed");
 	spawn.init.wire_fd = wire_fd;
 	spawn.init.caller_fd = caller_fd;
 	r = clone_child(enclave, &spawn, err);
@@ -305,7 +305,7 @@ static int start(const struct nx_start *start, struct nx_enclave **ret_enclave,
 }
 
 static int send_fds(struct nx_enclave *enclave, enum nx_wire_kind kind, const int *fds,
-		    size_t n_fds, struct nexbox_error *err)
+                    size_t n_fds, struct nexbox_error *err)
 {
 	union {
 		char bytes[CMSG_SPACE(sizeof(int) * NX_WIRE_FDS)];
@@ -329,12 +329,12 @@ static int send_fds(struct nx_enclave *enclave, enum nx_wire_kind kind, const in
 	if (sendmsg(enclave->wire_fd, &message, MSG_NOSIGNAL) < 0 && errno != EPIPE &&
 	    errno != ECONNRESET)
 		return nx_fail(err, NEXBOX_E_SYSTEM, errno, "enclave",
-			       "cannot hand the plan to the box");
+		               "cannot hand the plan to the box");
 	return 0;
 }
 
 static int launch(struct nx_enclave *enclave, const struct nx_launch *launch,
-		  struct nexbox_error *err)
+                  struct nexbox_error *err)
 {
 	NX_AUTO_FD plan_fd = -1;
 	int fds[NX_WIRE_FDS];
@@ -344,7 +344,7 @@ static int launch(struct nx_enclave *enclave, const struct nx_launch *launch,
 
 	(void)pthread_sigmask(SIG_SETMASK, NULL, &signals);
 	r = nx_plan_build(launch, &signals, enclave->flags & NX_START_NET_HOST, &enclave->cow,
-			  &enclave->plan, err);
+	                  &enclave->plan, err);
 	if (r < 0)
 		return r;
 	plan_fd = memfd_create("nex-box-plan", MFD_CLOEXEC);
@@ -391,17 +391,17 @@ static const char *const stage_words[] = {
 };
 
 static int describe(const struct nx_enclave *enclave, const struct nx_wire *wire,
-		    struct nexbox_error *err)
+                    struct nexbox_error *err)
 {
 	enum nexbox_errc code = NEXBOX_E_SYSTEM;
 
 	if (wire->stage == NX_STAGE_MOUNTS && enclave->plan.size > 0)
 		return nx_plan_describe((const struct nx_plan *)enclave->plan.data, wire->detail,
-					wire->value, err);
+		                        wire->value, err);
 	if (wire->stage == 0 || wire->stage >= NX_ARRAY_SIZE(stage_words) ||
 	    !stage_words[wire->stage])
 		return nx_fail(err, NEXBOX_E_SYSTEM, wire->value, "enclave",
-			       "the box could not be set up");
+		               "the box could not be set up");
 	if (wire->value == EPERM || wire->value == EACCES || wire->value == ENOSYS)
 		code = NEXBOX_E_UNSUPPORTED;
 	return nx_fail(err, code, wire->value, "enclave", "%s", stage_words[wire->stage]);
@@ -426,7 +426,7 @@ static void take_fds(const struct nx_wire *wire, struct msghdr *message, struct 
 }
 
 static int next_event(struct nx_enclave *enclave, struct nx_event *ret_event,
-		      struct nexbox_error *err)
+                      struct nexbox_error *err)
 {
 	union {
 		char bytes[CMSG_SPACE(sizeof(int) * NX_WIRE_FDS)];
@@ -442,9 +442,10 @@ static int next_event(struct nx_enclave *enclave, struct nx_event *ret_event,
 	};
 	ssize_t n = recvmsg(enclave->wire_fd, &message, MSG_CMSG_CLOEXEC | MSG_DONTWAIT);
 
-	*ret_event = (struct nx_event){
-		.kind = NX_EVENT_GONE, .exit_code = -1, .terminal_fd = -1, .scratch_fd = -1
-	};
+	*ret_event = (struct nx_event){ .kind = NX_EVENT_GONE,
+		                        .exit_code = -1,
+		                        .terminal_fd = -1,
+		                        .scratch_fd = -1 };
 	if (n != (ssize_t)sizeof(wire))
 		return 0;
 	switch ((enum nx_wire_kind)wire.kind) {
@@ -460,7 +461,7 @@ static int next_event(struct nx_enclave *enclave, struct nx_event *ret_event,
 		 */
 		ret_event->kind = NX_EVENT_STARTED;
 		ret_event->guarantees = NEXBOX_GUARANTEE_FS_WRITE | NEXBOX_GUARANTEE_FS_SECRETS |
-					NEXBOX_GUARANTEE_PROCESSES | NEXBOX_GUARANTEE_SYSCALLS;
+		                        NEXBOX_GUARANTEE_PROCESSES | NEXBOX_GUARANTEE_SYSCALLS;
 		if (!(enclave->flags & NX_START_NET_HOST))
 			ret_event->guarantees |= NEXBOX_GUARANTEE_NET;
 		return 0;
@@ -503,8 +504,7 @@ static void kill_all(struct nx_enclave *enclave)
 		(void)pidfd_send_signal(enclave->pid_fd, SIGKILL, NULL, 0);
 }
 
-static const struct nx_cow_place *cow_places(const struct nx_enclave *enclave,
-					     size_t *ret_n_places)
+static const struct nx_cow_place *cow_places(const struct nx_enclave *enclave, size_t *ret_n_places)
 {
 	*ret_n_places = enclave->cow.n_places;
 	return enclave->cow.places;

@@ -59,7 +59,7 @@ static int read_mounts(struct nx_table *table, struct nexbox_error *err)
 		unescape(word);
 		word = nx_arena_strdup(&table->arena, word);
 		if (!word || !nx_grow(&table->mounts, &table->mounts_capacity, table->n_mounts,
-				      sizeof(*table->mounts)))
+		                      sizeof(*table->mounts)))
 			return nx_nomem(err, "table");
 		table->mounts[table->n_mounts++].path = word;
 	}
@@ -83,7 +83,7 @@ static int read_sockets(struct nx_table *table, struct nexbox_error *err)
 			continue;
 		path = nx_arena_strdup(&table->arena, path + 1);
 		if (!path || !nx_grow(&table->sockets, &table->sockets_capacity, table->n_sockets,
-				      sizeof(*table->sockets)))
+		                      sizeof(*table->sockets)))
 			return nx_nomem(err, "table");
 		table->sockets[table->n_sockets++] = path;
 	}

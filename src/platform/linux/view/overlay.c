@@ -95,7 +95,7 @@ static int make_layers(struct nx_view *view)
 	    mkdirat(view->session_fd, NX_OVERLAY_WORK, 0700) < 0)
 		return -errno;
 	view->upper_fd = openat(view->session_fd, NX_OVERLAY_UPPER,
-				O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+	                        O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
 	if (view->upper_fd < 0)
 		return -errno;
 	if (mknodat(view->upper_fd, ".nexbox", S_IFCHR | 0600, makedev(0, 0)) < 0)
@@ -158,12 +158,12 @@ static int refuse_marked(const struct nx_view *view, struct nexbox_error *err)
 		if (entry->d_type != DT_REG && entry->d_type != DT_UNKNOWN)
 			continue;
 		(void)snprintf(path, sizeof(path), "/proc/self/fd/%d/%s", view->workspace_fd,
-			       entry->d_name);
+		               entry->d_name);
 		if (lgetxattr(path, mark, value, sizeof(value)) >= 0 || errno == ERANGE)
 			r = nx_fail(err, NEXBOX_E_UNSUPPORTED, 0, "overlay",
-				    "'%s' carries the attribute %s, so no overlay can show it: remove "
-				    "it with setfattr -x",
-				    nx_quote(entry->d_name), mark);
+			            "'%s' carries the attribute %s, so no overlay can show it: remove "
+			            "it with setfattr -x",
+			            nx_quote(entry->d_name), mark);
 	}
 	(void)closedir(dir);
 	return r;
@@ -182,15 +182,15 @@ static int prepare(struct nx_view *view, struct nexbox_error *err)
 	r = make_layers(view);
 	if (r < 0)
 		return nx_fail(err, nx_errc_of(-r), -r, "overlay",
-			       "cannot make the layers of a view in '%s'", nx_quote(view->session));
+		               "cannot make the layers of a view in '%s'", nx_quote(view->session));
 	r = mount_here(view);
 	if (r < 0)
 		return nx_fail(err, NEXBOX_E_UNSUPPORTED, -r, "overlay",
-			       "no overlay can be mounted over '%s': its filesystem cannot be a layer",
-			       nx_quote(view->workspace));
+		               "no overlay can be mounted over '%s': its filesystem cannot be a layer",
+		               nx_quote(view->workspace));
 	(void)clock_gettime(CLOCK_MONOTONIC, &end);
 	view->make_micros = (uint64_t)((end.tv_sec - begin.tv_sec) * 1000000 +
-				       (end.tv_nsec - begin.tv_nsec) / 1000);
+	                               (end.tv_nsec - begin.tv_nsec) / 1000);
 	return 0;
 }
 
@@ -230,11 +230,8 @@ static void settle(const struct nx_view *view)
 static void discard(const struct nx_view *view)
 {
 	static const char *const names[] = {
-		NX_OVERLAY_WORK "/work",
-		NX_OVERLAY_WORK,
-		NX_OVERLAY_UPPER "/.nexbox",
-		NX_OVERLAY_UPPER,
-		"undo",
+		NX_OVERLAY_WORK "/work", NX_OVERLAY_WORK, NX_OVERLAY_UPPER "/.nexbox",
+		NX_OVERLAY_UPPER,        "undo",
 	};
 
 	remove_names(view, names, NX_ARRAY_SIZE(names));
@@ -292,7 +289,7 @@ static const struct {
 };
 
 static int read_mark(int dir_fd, const char *path, const char *xattr, uint32_t *marks,
-		     struct nx_buf *redirect, struct nexbox_error *err)
+                     struct nx_buf *redirect, struct nexbox_error *err)
 {
 	NX_CLEANUP(nx_buf_fini) struct nx_buf value = NX_BUF_INIT;
 	const char *rest = after_prefix(xattr);
@@ -305,11 +302,10 @@ static int read_mark(int dir_fd, const char *path, const char *xattr, uint32_t *
 			return 0;
 		r = nx_fs_get_xattr(dir_fd, ".", xattr, &value);
 		if (r < 0)
-			return nx_fail(err, NEXBOX_E_SYSTEM, -r, "overlay", "cannot read '%s' of '%s'",
-				       xattr, nx_quote(path));
+			return nx_fail(err, NEXBOX_E_SYSTEM, -r, "overlay",
+			               "cannot read '%s' of '%s'", xattr, nx_quote(path));
 		/* "x": a folder with attribute whiteouts, which nothing here makes. */
-		if (known[i].mark == NX_MARK_OPAQUE &&
-		    (value.size != 1 || value.data[0] != 'y'))
+		if (known[i].mark == NX_MARK_OPAQUE && (value.size != 1 || value.data[0] != 'y'))
 			break;
 		*marks |= known[i].mark;
 		if (known[i].mark == NX_MARK_REDIRECT)
@@ -319,12 +315,12 @@ static int read_mark(int dir_fd, const char *path, const char *xattr, uint32_t *
 	if (is_forged(xattr))
 		return 0; /* the command's; refused where it would be promoted */
 	return nx_fail(err, NEXBOX_E_CORRUPT, 0, "overlay",
-		       "the layer's folder '%s' carries the unknown attribute '%s'", nx_quote(path),
-		       xattr);
+	               "the layer's folder '%s' carries the unknown attribute '%s'", nx_quote(path),
+	               xattr);
 }
 
 static int read_marks(int dir_fd, const char *path, uint32_t *ret_marks, struct nx_buf *redirect,
-		      struct nexbox_error *err)
+                      struct nexbox_error *err)
 {
 	NX_CLEANUP(nx_buf_fini) struct nx_buf names = NX_BUF_INIT;
 	uint32_t marks = 0;
@@ -333,7 +329,7 @@ static int read_marks(int dir_fd, const char *path, uint32_t *ret_marks, struct 
 	nx_buf_truncate(redirect, 0);
 	if (r < 0)
 		return nx_fail(err, NEXBOX_E_SYSTEM, -r, "overlay",
-			       "cannot read the attributes of '%s'", nx_quote(path));
+		               "cannot read the attributes of '%s'", nx_quote(path));
 	for (const char *name = names.data; name && name < names.data + names.size;
 	     name += strlen(name) + 1) {
 		if (!is_private(name))
