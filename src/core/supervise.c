@@ -302,6 +302,15 @@ static void on_over(struct nx_supervisor *supervisor)
 		supervisor->killed_ns = now_ns();
 }
 
+/* They come with the first event that there is, and only with it. */
+static void take_results(struct nx_end *end, const struct nx_event *event)
+{
+	if (event->scratch_fd >= 0)
+		end->scratch_fd = event->scratch_fd;
+	if (event->make_micros > 0)
+		end->make_micros = event->make_micros;
+}
+
 static int handle_event(struct nx_supervisor *supervisor, struct nexbox_error *err)
 {
 	struct nx_end *end = supervisor->end;
@@ -314,12 +323,12 @@ static int handle_event(struct nx_supervisor *supervisor, struct nexbox_error *e
 	}
 	switch ((enum nx_event_kind)event.kind) {
 	case NX_EVENT_READY:
-		end->make_micros = event.make_micros;
-		end->scratch_fd = event.scratch_fd;
+		take_results(end, &event);
 		if (event.terminal_fd >= 0)
 			take_terminal(supervisor, event.terminal_fd);
 		return 0;
 	case NX_EVENT_STARTED:
+		take_results(end, &event);
 		end->guarantees = event.guarantees;
 		begin_time(supervisor);
 		supervisor->on_started(supervisor->userdata);

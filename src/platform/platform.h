@@ -155,7 +155,7 @@ struct nx_launch {
 
 /** enum nx_event_kind - what an enclave has to say */
 enum nx_event_kind {
-	NX_EVENT_READY = 1,   /* set up; the command is about to start */
+	NX_EVENT_READY = 1,   /* the command is about to start on a terminal */
 	NX_EVENT_STARTED,     /* the command runs */
 	NX_EVENT_NOT_STARTED, /* it could not be executed: os_code */
 	NX_EVENT_STOPPED,     /* its process group was stopped at the terminal: signal */
@@ -171,10 +171,11 @@ enum nx_event_kind {
  * @signal_number: EXITED, STOPPED
  * @alone:        EXITED: no other process of the enclave was left
  * @os_code:      NOT_STARTED: errno of execve
- * @guarantees:   READY: enum nexbox_guarantee that hold by what was applied
- * @make_micros:  READY: what mounting the view took
+ * @guarantees:   STARTED: enum nexbox_guarantee that hold by what was applied
+ * @make_micros:  the first of READY and STARTED: what mounting the view took
  * @terminal_fd:  READY: (transfer full) the master of the terminal, or -1
- * @scratch_fd:   READY: (transfer full) root of the thrown-away layers, or -1
+ * @scratch_fd:   with @make_micros: (transfer full) root of the thrown-away layers,
+ *                or -1
  */
 struct nx_event {
 	uint32_t kind;

@@ -46,13 +46,13 @@ static int prepare(struct nx_view *view, struct nexbox_error *err)
 	view->upper_fd = nx_fs_open(view->session_fd, "upper", O_RDONLY | O_DIRECTORY);
 	if (view->upper_fd < 0)
 		return nx_fail(err, NEXBOX_E_SYSTEM, -view->upper_fd, "fake",
-			       "cannot open the upper");
+		               "cannot open the upper");
 	if (mknodat(view->upper_fd, ".nexbox", S_IFCHR | 0600, makedev(0, 0)) < 0)
 		return nx_fail(err, nx_errc_of(errno), errno, "fake", "cannot make a whiteout");
 	r = mirror_root(view);
 	if (r < 0 || fstat(view->upper_fd, &view->upper_root) < 0)
 		return nx_fail(err, NEXBOX_E_SYSTEM, r < 0 ? -r : errno, "fake",
-			       "the upper cannot look like the workspace");
+		               "the upper cannot look like the workspace");
 	view->make_micros = 1;
 	return 0;
 }
@@ -74,7 +74,7 @@ static bool is_whiteout(const struct stat *st)
 }
 
 static int read_marks(int dir_fd, const char *path, uint32_t *ret_marks, struct nx_buf *redirect,
-		      struct nexbox_error *err)
+                      struct nexbox_error *err)
 {
 	return real()->read_marks(dir_fd, path, ret_marks, redirect, err);
 }
@@ -125,9 +125,8 @@ static const struct nx_fake_event gone = {
 
 static const struct nx_fake_event *current(const struct nx_enclave *enclave)
 {
-	return enclave->next < enclave->script->n_events ?
-		       &enclave->script->events[enclave->next] :
-		       &gone;
+	return enclave->next < enclave->script->n_events ? &enclave->script->events[enclave->next] :
+	                                                   &gone;
 }
 
 /* Makes event_fd readable if the next event's moment has come. */
@@ -171,14 +170,14 @@ static struct nx_enclave *free_enclave(struct nx_enclave *enclave)
 }
 
 static int start(const struct nx_start *start, struct nx_enclave **ret_enclave,
-		 struct nexbox_error *err)
+                 struct nexbox_error *err)
 {
 	struct nx_enclave *enclave;
 
 	nx_fake_script.start_flags = start->flags;
 	if (nx_fake_script.start_code)
 		return nx_fail(err, nx_fake_script.start_code, ENOSYS, "fake",
-			       "the script does not want to start");
+		               "the script does not want to start");
 	enclave = calloc(1, sizeof(*enclave));
 	if (!enclave)
 		return nx_nomem(err, "fake");
@@ -206,13 +205,13 @@ static int copy_fd(int fd)
 }
 
 static int launch(struct nx_enclave *enclave, const struct nx_launch *launch,
-		  struct nexbox_error *err)
+                  struct nexbox_error *err)
 {
 	enclave->script->is_launched = true;
 	enclave->script->deadline_ms = launch->deadline_ms;
 	if (enclave->script->launch_code)
 		return nx_fail(err, enclave->script->launch_code, ENOSYS, "fake",
-			       "the script does not want to launch");
+		               "the script does not want to launch");
 	enclave->command = (struct nx_fake_command){
 		.view = launch->view,
 		.argv = launch->argv,
@@ -237,7 +236,7 @@ static int process_fd(const struct nx_enclave *enclave)
 }
 
 static int next_event(struct nx_enclave *enclave, struct nx_event *ret_event,
-		      struct nexbox_error *err)
+                      struct nexbox_error *err)
 {
 	struct nx_fake_script *script = enclave->script;
 	char byte;
@@ -297,8 +296,7 @@ static void kill_all(struct nx_enclave *enclave)
 	announce(enclave);
 }
 
-static const struct nx_cow_place *cow_places(const struct nx_enclave *enclave,
-					     size_t *ret_n_places)
+static const struct nx_cow_place *cow_places(const struct nx_enclave *enclave, size_t *ret_n_places)
 {
 	*ret_n_places = enclave->script->n_places;
 	return enclave->script->places;

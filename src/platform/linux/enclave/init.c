@@ -253,13 +253,45 @@ static void make_terminal(struct init *init)
 	init->command.terminal = init->terminal;
 }
 
+/* Sends what the caller is to have, once, with the first message there is. */
+static void send_with_results(struct init *init, struct nx_wire *wire)
+{
+	int fds[2];
+	size_t n_fds = 0;
+
+	wire->micros = init->mounts.view_micros;
+	if (init->terminal_fd >= 0) {
+		wire->stage |= NX_WIRE_HAS_TERMINAL;
+		fds[n_fds++] = init->terminal_fd;
+	}
+	if (init->mounts.scratch_fd >= 0) {
+		wire->stage |= NX_WIRE_HAS_SCRATCH;
+		fds[n_fds++] = init->mounts.scratch_fd;
+	}
+	send_wire(init, wire, fds, n_fds);
+	/* The only descriptor of the master is the caller's then. */
+	nx_close_p(&init->terminal_fd);
+	nx_close_p(&init->mounts.scratch_fd);
+}
+
+/*
+ * The caller's terminal has to be raw before the command starts. Nothing else
+ * needs a word beforehand, which would only wake the caller up.
+ */
+static void send_ready(struct init *init)
+{
+	struct nx_wire wire = { .kind = NX_WIRE_READY };
+
+	if (init->terminal_fd >= 0)
+		send_with_results(init, &wire);
+}
+
 static void start_command(struct init *init)
 {
 	struct nx_wire wire = { .kind = NX_WIRE_STARTED };
 
 	if (nx_command_start(&init->command, &init->pid) == 0) {
-		wire.detail = init->command.landlock_abi;
-		send_wire(init, &wire, NULL, 0);
+		send_with_results(init, &wire);
 		return;
 	}
 	if (init->command.stage)
@@ -268,25 +300,6 @@ static void start_command(struct init *init)
 	wire.value = init->command.os_code;
 	send_wire(init, &wire, NULL, 0);
 	_exit(1);
-}
-
-static void send_ready(struct init *init)
-{
-	struct nx_wire wire = { .kind = NX_WIRE_READY, .micros = init->mounts.view_micros };
-	int fds[2];
-	size_t n_fds = 0;
-
-	if (init->terminal_fd >= 0) {
-		wire.stage |= NX_WIRE_HAS_TERMINAL;
-		fds[n_fds++] = init->terminal_fd;
-	}
-	if (init->mounts.scratch_fd >= 0) {
-		wire.stage |= NX_WIRE_HAS_SCRATCH;
-		fds[n_fds++] = init->mounts.scratch_fd;
-	}
-	send_wire(init, &wire, fds, n_fds);
-	/* The last descriptors of the master outside are the caller's. */
-	nx_close_p(&init->terminal_fd);
 }
 
 static void tell_stopped(const struct init *init, int status)

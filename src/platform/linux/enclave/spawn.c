@@ -407,7 +407,7 @@ static int describe(const struct nx_enclave *enclave, const struct nx_wire *wire
 	return nx_fail(err, code, wire->value, "enclave", "%s", stage_words[wire->stage]);
 }
 
-/* The descriptors of READY, by what it says it has. */
+/* The descriptors of a message, by what it says it has. */
 static void take_fds(const struct nx_wire *wire, struct msghdr *message, struct nx_event *event)
 {
 	struct cmsghdr *head = CMSG_FIRSTHDR(message);
@@ -460,6 +460,8 @@ static int next_event(struct nx_enclave *enclave, struct nx_event *ret_event,
 		 * before the command starts.
 		 */
 		ret_event->kind = NX_EVENT_STARTED;
+		ret_event->make_micros = wire.micros;
+		take_fds(&wire, &message, ret_event);
 		ret_event->guarantees = NEXBOX_GUARANTEE_FS_WRITE | NEXBOX_GUARANTEE_FS_SECRETS |
 		                        NEXBOX_GUARANTEE_PROCESSES | NEXBOX_GUARANTEE_SYSCALLS;
 		if (!(enclave->flags & NX_START_NET_HOST))

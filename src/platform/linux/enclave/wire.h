@@ -4,14 +4,14 @@
 /*
  * What the caller and the box's first process say to each other over a
  * SOCK_SEQPACKET pair: one message, one packet, fixed size. Descriptors travel
- * with LAUNCH, SESSION and READY.
+ * with LAUNCH, SESSION and READY or STARTED.
  *
  *	caller                         first process
  *	MAPPED (root only)  ─────────▶ the ids are mapped
  *	LAUNCH + plan, fds  ─────────▶ mounts what needs no session
  *	SESSION + fds       ─────────▶ mounts the view and the rest, confines
- *	                    ◀───────── READY + terminal, scratch | FAILED
- *	                    ◀───────── STARTED | NOT_STARTED
+ *	                    ◀───────── READY + fds, with a terminal only | FAILED
+ *	                    ◀───────── STARTED + fds, without one | NOT_STARTED
  *	SIGNAL              ─────────▶ to the command's group
  *	                    ◀───────── STOPPED …
  *	                    ◀───────── EXITED, then it ends, and all with it
@@ -45,7 +45,7 @@ enum nx_wire_stage {
 	NX_STAGE_PROCESS,
 };
 
-/** enum nx_wire_has - which descriptors come with READY, in this order */
+/** enum nx_wire_has - which descriptors come along, in this order */
 enum nx_wire_has {
 	NX_WIRE_HAS_TERMINAL = 1u << 0,
 	NX_WIRE_HAS_SCRATCH = 1u << 1,
@@ -57,9 +57,7 @@ enum nx_wire_has {
 struct nx_wire {
 	uint32_t kind;         /* enum nx_wire_kind */
 	int32_t value;         /* exit status as of waitpid(), signal, errno */
-	uint32_t stage;        /* FAILED: enum nx_wire_stage; READY: enum nx_wire_has */
+	uint32_t stage;        /* FAILED: enum nx_wire_stage; else enum nx_wire_has */
 	uint32_t detail;       /* FAILED: see the stage; EXITED: 1 when nothing else was left */
-	uint64_t micros;       /* READY: what mounting the view took */
-	uint32_t guarantees;   /* READY */
-	uint32_t landlock_abi; /* READY */
+	uint64_t micros; /* READY, STARTED: what mounting the view took */
 };
