@@ -48,7 +48,8 @@ static int refuse(const char *name)
 	nx_cli_text_add_quoted(&text, name);
 	nx_cli_text_add(&text, "; the commands are:");
 	for (size_t i = 0; i < nx_n_cmds; i++)
-		nx_cli_text_add(&text, nx_cmds[i].summary ? " %s" : "", nx_cmds[i].name);
+		if (nx_cmds[i].summary)
+			nx_cli_text_add(&text, " %s", nx_cmds[i].name);
 	nx_cli_say(&text);
 	return NX_CLI_EXIT_USAGE;
 }

@@ -283,11 +283,17 @@ void nx_cli_summary_write(const struct nx_cli_run_options *options,
 
 	if (options->verbosity > 0 && outcome)
 		nx_cli_details_write(outcome);
+	nx_cli_text_reset(&text);
+	/* It ran, but something about it went wrong: never left unsaid. */
+	if (outcome && !error->code && !never_started(outcome) && outcome->error.code) {
+		add_error(&text, &outcome->error);
+		nx_cli_say(&text);
+		nx_cli_text_reset(&text);
+	}
 	if (options->verbosity < 0 && outcome && !error->code && !never_started(outcome) &&
 	    !not_promoted(outcome))
 		return;
 
-	nx_cli_text_reset(&text);
 	if (error->code || !outcome)
 		add_error(&text, error);
 	else if (!never_started(outcome))

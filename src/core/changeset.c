@@ -424,7 +424,7 @@ static int add_modified(struct walk *walk, const struct job *job, const char *pa
 		what |= NEXBOX_WHAT_LINKS;
 	if (what == 0) {
 		/* No change; but its time is the view's, or make would build again. */
-		if ((is_dir || S_ISREG(now->st.st_mode)) && is_upper)
+		if (is_upper)
 			return add_touch(walk, path, &now->st, &then->st);
 		return 0;
 	}

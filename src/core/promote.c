@@ -406,16 +406,21 @@ static int copy_up(struct nx_promotion *promotion, const struct nx_change *chang
 	return 0;
 }
 
-/* The folders that copy_up() made, deepest first, now that they are filled. */
+/* A new folder, now that it is filled. */
 static int finish_folder(struct nx_promotion *promotion, const struct nx_change *change)
 {
+	struct timespec times[2] = { { .tv_nsec = UTIME_OMIT }, change->mtime };
 	AUTO_SPOT from = { .dir_fd = -1 };
 	AUTO_SPOT to = { .dir_fd = -1 };
 	struct stat st;
-	int r = find_spot(promotion->workspace_fd, change->source, &from);
+	int r = find_spot(promotion->upper_fd, change->entry.path, &to);
 
-	if (r == 0)
-		r = find_spot(promotion->upper_fd, change->entry.path, &to);
+	if (r < 0)
+		return r;
+	if (!(change->flags & NX_CHANGE_FROM_LOWER))
+		return utimensat(to.dir_fd, to.name, times, AT_SYMLINK_NOFOLLOW) < 0 ? -errno : 0;
+	/* One that copy_up() made has nothing of the original's yet. */
+	r = find_spot(promotion->workspace_fd, change->source, &from);
 	if (r == 0 && fstatat(from.dir_fd, from.name, &st, AT_SYMLINK_NOFOLLOW) < 0)
 		r = -errno;
 	return r < 0 ? r : dress(promotion, &from, &to, &st);
@@ -513,13 +518,14 @@ static int stage(struct work *work)
 			return stop(work->promotion, NEXBOX_COMMIT_FAILED, -r,
 			            "cannot prepare '%s'", change->entry.path);
 	}
+	/* The deepest first: what is put into a folder moves its time. */
 	for (size_t i = changeset->n_changes; i-- > 0;) {
 		const struct nx_change *change = &changeset->changes[i];
 		int r;
 
-		if (!(change->flags & NX_CHANGE_FROM_LOWER) ||
-		    change->entry.type != NEXBOX_TYPE_DIRECTORY ||
-		    change->entry.kind == NEXBOX_ENTRY_DELETED)
+		if (change->entry.type != NEXBOX_TYPE_DIRECTORY ||
+		    (change->entry.kind != NEXBOX_ENTRY_CREATED &&
+		     change->entry.kind != NEXBOX_ENTRY_TYPE_CHANGED))
 			continue;
 		r = finish_folder(work->promotion, change);
 		if (r < 0)

@@ -22,7 +22,8 @@ void nx_pump_init(struct nx_pump *pump)
 	pump->from_fd = pump->to_fd = -1;
 	pump->owns_from = pump->owns_to = false;
 	pump->from_way = pump->to_way = NX_WAY_NONE;
-	pump->broke = pump->asks = false;
+	pump->broke = 0;
+	pump->asks = false;
 	pump->position = -1;
 	pump->begin = pump->end = 0;
 	pump->seen = NULL;
@@ -201,7 +202,7 @@ static void flush(struct nx_pump *pump)
 			return;
 		if (n < 0) {
 			/* EPIPE, or a disk that is full: the command gets EPIPE. */
-			pump->broke = true;
+			pump->broke = errno;
 			pump->begin = pump->end = 0;
 			close_to(pump);
 			close_from(pump);

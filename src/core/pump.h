@@ -50,7 +50,7 @@ struct nx_pump {
 	bool owns_to;
 	enum nx_pump_way from_way;
 	enum nx_pump_way to_way;
-	bool broke; /* the reader is gone */
+	int broke; /* errno of the write that failed: EPIPE when the reader is gone */
 	bool asks;  /* @from_fd is the caller's terminal: only its foreground may read */
 	int64_t position;
 	size_t begin;

@@ -212,6 +212,9 @@ static void report_end(struct run *run)
 	} else {
 		public->status = end->exit_code >= 0 ? end->exit_code : 128 + end->signal_number;
 	}
+	if (end->output_error)
+		(void)nx_fail(&public->error, NEXBOX_E_SYSTEM, end->output_error, "output",
+		              "the command's output could not be written to its end");
 	public->stdout_truncated = run->outcome->kept_stdout.truncated;
 	public->stderr_truncated = run->outcome->kept_stderr.truncated;
 	if (public->stdout_truncated || public->stderr_truncated)

@@ -294,10 +294,15 @@ static void begin_time(struct nx_supervisor *supervisor)
 		                       (int64_t)options->grace_ms * 1000000;
 }
 
-/* Every process that could still write has been told to die, or is dead. */
+/*
+ * Every process that could still write has been told to die, or is dead. With a
+ * terminal the first process is left, until the terminal has been read to its end.
+ */
 static void on_over(struct nx_supervisor *supervisor)
 {
 	supervisor->over = true;
+	if (supervisor->master_fd >= 0 && !supervisor->silent)
+		return;
 	if (supervisor->killed_ns == 0)
 		supervisor->killed_ns = now_ns();
 }
@@ -345,7 +350,7 @@ static int handle_event(struct nx_supervisor *supervisor, struct nexbox_error *e
 		end->signal_number = event.signal_number;
 		end->alone = event.alone;
 		on_over(supervisor);
-		supervisor->dead = end->alone && supervisor->may_hurry;
+		supervisor->dead = end->alone && supervisor->may_hurry && supervisor->master_fd < 0;
 		return 0;
 	case NX_EVENT_FAILED:
 	case NX_EVENT_GONE:
@@ -399,8 +404,6 @@ static int64_t next_due(const struct nx_supervisor *supervisor)
 {
 	int64_t due = NEVER;
 
-	if (supervisor->over)
-		return supervisor->killed_ns + REAP_NS;
 	if (supervisor->killed_ns)
 		return supervisor->killed_ns + REAP_NS;
 	if (supervisor->deadline_ns)
@@ -414,13 +417,18 @@ static void handle_time(struct nx_supervisor *supervisor)
 {
 	int64_t now = now_ns();
 
-	if (supervisor->over || supervisor->killed_ns) {
+	if (supervisor->killed_ns) {
 		if (now >= supervisor->killed_ns + REAP_NS) {
 			/* It had its time: what is left cannot be ended. */
 			supervisor->end->unreaped = true;
 			supervisor->over = true;
 			supervisor->dead = true;
 		}
+		return;
+	}
+	if (supervisor->over) { /* only the terminal is left to be read */
+		if (supervisor->deadline_ns && now >= supervisor->deadline_ns)
+			kill_box(supervisor);
 		return;
 	}
 	if (supervisor->grace_ns && now >= supervisor->grace_ns) {
@@ -503,6 +511,9 @@ static int watch(struct nx_supervisor *supervisor, struct nexbox_error *err)
 		if (fds[PROCESS].revents && supervisor->silent)
 			supervisor->dead = true;
 		move_pumps(supervisor, fds);
+		if (supervisor->over && supervisor->killed_ns == 0 &&
+		    nx_pump_is_done(&supervisor->pumps[OUTPUT]))
+			kill_box(supervisor);
 	}
 	return result;
 }
@@ -595,6 +606,9 @@ int nx_supervisor_run(struct nx_supervisor *supervisor, const struct nx_platform
 	r = watch(supervisor, err);
 	drain(supervisor);
 	settle_input(supervisor);
+	for (int i = OUTPUT; i <= ERRORS; i++)
+		if (supervisor->pumps[i].broke && supervisor->pumps[i].broke != EPIPE)
+			ret_end->output_error = supervisor->pumps[i].broke;
 	nx_terminal_restore(&supervisor->terminal);
 
 	if (!was_pending)

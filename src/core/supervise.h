@@ -27,6 +27,8 @@ struct nx_supervisor;
  * @alone:        the enclave's first process was the last one left when it said so:
  *                nothing can write any more, though the enclave may still be dying
  * @unreaped:     something could not be killed within a second
+ * @output_error: errno with which the caller's output could not be written; a
+ *                reader that went away is none
  * @make_micros:  what mounting the view took in the enclave
  * @guarantees:   what the enclave says holds
  * @scratch_fd:   (transfer full) root of the thrown-away layers, or -1
@@ -40,6 +42,7 @@ struct nx_end {
 	int interrupted;
 	bool alone;
 	bool unreaped;
+	int output_error;
 	uint64_t make_micros;
 	uint32_t guarantees;
 	int scratch_fd;

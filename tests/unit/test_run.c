@@ -17,24 +17,16 @@
 
 /* ---- scripts ------------------------------------------------------------------------ */
 
-#define EVENT(kind_, ...)                                                                   \
-	{                                                                                   \
-		.event = { .kind = NX_EVENT_##kind_, .exit_code = -1, .terminal_fd = -1,    \
-			   .scratch_fd = -1, ##__VA_ARGS__ }                                \
-	}
-#define EVENT_ON(when_, kind_, ...)                                                         \
-	{                                                                                   \
-		.when = NX_FAKE_ON_##when_,                                                 \
-		.event = { .kind = NX_EVENT_##kind_, .exit_code = -1, .terminal_fd = -1,    \
-			   .scratch_fd = -1, ##__VA_ARGS__ }                                \
-	}
+#define EVENT(kind_, ...) { .event = { .kind = NX_EVENT_##kind_, ##__VA_ARGS__ } }
+#define EVENT_ON(when_, kind_, ...) \
+	{ .when = NX_FAKE_ON_##when_, .event = { .kind = NX_EVENT_##kind_, ##__VA_ARGS__ } }
 
 /* What an enclave says of a command that ends by itself. */
 #define EXITS(...) EVENT(READY), EVENT(STARTED), EVENT(EXITED, __VA_ARGS__)
 
-#define PLAY(...)                                                                           \
-	static const struct nx_fake_event events_[] = { __VA_ARGS__ };                      \
-	nx_fake_script.events = events_;                                                    \
+#define PLAY(...)                                                      \
+	static const struct nx_fake_event events_[] = { __VA_ARGS__ }; \
+	nx_fake_script.events = events_;                               \
 	nx_fake_script.n_events = NX_ARRAY_SIZE(events_)
 
 static const char *const command[] = { "pytest", NULL };
@@ -739,13 +731,11 @@ static void writes_to_places_that_are_thrown_away_are_listed(void **state)
 	char home[300];
 	char expected[320];
 	struct nx_cow_place place = { .path = home, .upper = "undo" };
-	struct nx_fake_event events[] = { EXITS(.exit_code = 0) };
 
+	PLAY(EXITS(.exit_code = 0));
 	(void)snprintf(home, sizeof(home), "%s/upper", scratch->path);
 	(void)snprintf(expected, sizeof(expected), "%s/.npmrc", home);
-	events[0].event.scratch_fd = fcntl(scratch->fd, F_DUPFD_CLOEXEC, 3);
-	nx_fake_script.events = events;
-	nx_fake_script.n_events = NX_ARRAY_SIZE(events);
+	nx_fake_script.scratch_fd = scratch->fd;
 	nx_fake_script.places = &place;
 	nx_fake_script.n_places = 1;
 	nx_fake_script.command = writes_at_home;

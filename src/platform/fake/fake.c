@@ -245,6 +245,9 @@ static int next_event(struct nx_enclave *enclave, struct nx_event *ret_event,
 	if (!enclave->announced || read(enclave->event_pipe[0], &byte, 1) != 1)
 		return 0;
 	*ret_event = current(enclave)->event;
+	ret_event->terminal_fd = ret_event->scratch_fd = -1;
+	if (ret_event->signal_number)
+		ret_event->exit_code = -1;
 	enclave->next++;
 	enclave->announced = false;
 	enclave->signalled = false;
@@ -262,6 +265,9 @@ static int next_event(struct nx_enclave *enclave, struct nx_event *ret_event,
 		die(enclave);
 		break;
 	case NX_EVENT_READY:
+		if (script->scratch_fd > 0)
+			ret_event->scratch_fd = copy_fd(script->scratch_fd);
+		break;
 	case NX_EVENT_STOPPED:
 		break;
 	}

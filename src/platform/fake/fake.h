@@ -23,9 +23,13 @@ enum nx_fake_when {
 	NX_FAKE_ON_KILL,   /* the end of the box */
 };
 
-/** struct nx_fake_event - what the enclave says, and when */
+/**
+ * struct nx_fake_event - what the enclave says, and when
+ * @when:  enum nx_fake_when
+ * @event: its descriptors do not count; a signal number means exit_code -1
+ */
 struct nx_fake_event {
-	uint32_t when; /* enum nx_fake_when */
+	uint32_t when;
 	struct nx_event event;
 };
 
@@ -54,6 +58,7 @@ struct nx_fake_command {
  * @userdata:      its argument
  * @events:        array of @n_events; GONE follows
  * @places:        array of @n_places
+ * @scratch_fd:    (borrowed) root of their layers; 0: none
  * @is_immortal:   kill() has no effect
  * @is_launched:   (out) launch() was called
  * @start_flags:   (out) as start() got them
@@ -72,6 +77,7 @@ struct nx_fake_script {
 	size_t n_events;
 	const struct nx_cow_place *places;
 	size_t n_places;
+	int scratch_fd;
 	bool is_immortal;
 	bool is_launched;
 	uint32_t start_flags;

@@ -33,17 +33,22 @@ static int fail(struct nx_command *command, uint32_t stage, int os_code)
 	return 1;
 }
 
-/* A session of its own: kill(0) stays inside, and a terminal can be taken. */
+/*
+ * A process group of its own, in the session of the first process: kill(0) stays
+ * inside, and control-Z works, which the kernel denies to a group that nobody in
+ * its session looks after.
+ */
 static int take_stdio(struct nx_command *command)
 {
 	int stdio[3] = { command->stdio[0], command->stdio[1], command->stdio[2] };
 
-	if (setsid() < 0)
+	if (setpgid(0, 0) < 0)
 		return fail(command, NX_STAGE_PROCESS, errno);
 	if (command->terminal) {
-		int fd = open(command->terminal, O_RDWR | O_CLOEXEC);
+		int fd = open(command->terminal, O_RDWR | O_CLOEXEC | O_NOCTTY);
 
-		if (fd < 0 || ioctl(fd, TIOCSCTTY, 0) < 0)
+		/* SIGTTOU is blocked, as every signal is until execve(). */
+		if (fd < 0 || tcsetpgrp(fd, getpid()) < 0)
 			return fail(command, NX_STAGE_TERMINAL, errno);
 		for (int i = 0; i < 3; i++)
 			if (stdio[i] < 0)

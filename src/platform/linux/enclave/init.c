@@ -239,6 +239,7 @@ static char **make_pointers(const struct init *init, uint32_t offset, size_t fro
 static void make_terminal(struct init *init)
 {
 	struct winsize size = { .ws_row = init->plan->rows, .ws_col = init->plan->columns };
+	NX_AUTO_FD slave_fd = -1;
 	unsigned int number;
 	int unlock = 0;
 
@@ -251,6 +252,10 @@ static void make_terminal(struct init *init)
 	(void)ioctl(init->terminal_fd, TIOCSWINSZ, &size);
 	(void)snprintf(init->terminal, sizeof(init->terminal), "/dev/pts/%u", number);
 	init->command.terminal = init->terminal;
+	/* It is the session's; the command's group becomes its foreground. */
+	slave_fd = open(init->terminal, O_RDWR | O_NOCTTY | O_CLOEXEC);
+	if (slave_fd < 0 || ioctl(slave_fd, TIOCSCTTY, 0) < 0)
+		fail(init, NX_STAGE_TERMINAL, 0, errno);
 }
 
 /* Sends what the caller is to have, once, with the first message there is. */
@@ -309,6 +314,33 @@ static void tell_stopped(const struct init *init, int status)
 	send_wire(init, &wire, NULL, 0);
 }
 
+/*
+ * A terminal is hung up when its session's first process ends, and what was not
+ * read from it by then is lost. So everything else ends first; then the caller
+ * reads to the end, and ends us.
+ */
+static _Noreturn void linger(const struct init *init, struct nx_wire *wire)
+{
+	struct pollfd fds[] = {
+		{ .fd = init->start->wire_fd, .events = POLLIN },
+		{ .fd = init->start->caller_fd, .events = POLLIN },
+	};
+
+	(void)kill(-1, SIGKILL);
+	while (waitpid(-1, NULL, __WALL) > 0 || errno == EINTR)
+		continue;
+	wire->detail = 1;
+	send_wire(init, wire, NULL, 0);
+	for (;;) {
+		struct nx_wire ignored;
+
+		(void)poll(fds, NX_ARRAY_SIZE(fds), -1);
+		if (fds[1].revents || (fds[0].revents & ~POLLIN) ||
+		    recv(init->start->wire_fd, &ignored, sizeof(ignored), MSG_DONTWAIT) == 0)
+			_exit(0);
+	}
+}
+
 /* Reaps whatever has ended. The end of the command is the end of the box. */
 static void reap(const struct init *init)
 {
@@ -328,6 +360,8 @@ static void reap(const struct init *init)
 	}
 	if (!wire.kind)
 		return;
+	if (init->command.terminal)
+		linger(init, &wire);
 	wire.detail = pid < 0 && errno == ECHILD;
 	send_wire(init, &wire, NULL, 0);
 	_exit(0);
@@ -408,7 +442,6 @@ void nx_init_run(const struct nx_init *start)
 	(void)prctl(PR_SET_DUMPABLE, 0);
 	make_net(&init);
 	receive_launch(&init);
-	(void)sethostname("nex-box", 7);
 	init.command.plan = init.plan;
 	init.command.argv = make_pointers(&init, init.plan->argv, 1);
 	init.command.envp = make_pointers(&init, init.plan->envp, 0);
