@@ -248,9 +248,10 @@ static int next_event(struct nx_enclave *enclave, struct nx_event *ret_event,
 	ret_event->terminal_fd = ret_event->scratch_fd = -1;
 	if (ret_event->signal_number)
 		ret_event->exit_code = -1;
+	if (current(enclave)->when == NX_FAKE_ON_SIGNAL)
+		enclave->signalled = false;
 	enclave->next++;
 	enclave->announced = false;
-	enclave->signalled = false;
 	switch ((enum nx_event_kind)ret_event->kind) {
 	case NX_EVENT_STARTED:
 		if (script->command)

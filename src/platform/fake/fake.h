@@ -19,7 +19,7 @@
 /** enum nx_fake_when - what an event waits for, besides the events before it */
 enum nx_fake_when {
 	NX_FAKE_NOW = 0,   /* nothing */
-	NX_FAKE_ON_SIGNAL, /* a signal, after the event before it was read */
+	NX_FAKE_ON_SIGNAL, /* a signal; each is good for one event */
 	NX_FAKE_ON_KILL,   /* the end of the box */
 };
 

@@ -36,6 +36,7 @@ struct init {
 	struct nx_command command;
 	int session_fd; /* shares the session's lock */
 	int terminal_fd;
+	int slave_fd; /* open until the command has it: else its master reads an end */
 	char terminal[32];
 	pid_t pid; /* of the command */
 };
@@ -239,7 +240,6 @@ static char **make_pointers(const struct init *init, uint32_t offset, size_t fro
 static void make_terminal(struct init *init)
 {
 	struct winsize size = { .ws_row = init->plan->rows, .ws_col = init->plan->columns };
-	NX_AUTO_FD slave_fd = -1;
 	unsigned int number;
 	int unlock = 0;
 
@@ -253,8 +253,8 @@ static void make_terminal(struct init *init)
 	(void)snprintf(init->terminal, sizeof(init->terminal), "/dev/pts/%u", number);
 	init->command.terminal = init->terminal;
 	/* It is the session's; the command's group becomes its foreground. */
-	slave_fd = open(init->terminal, O_RDWR | O_NOCTTY | O_CLOEXEC);
-	if (slave_fd < 0 || ioctl(slave_fd, TIOCSCTTY, 0) < 0)
+	init->slave_fd = open(init->terminal, O_RDWR | O_NOCTTY | O_CLOEXEC);
+	if (init->slave_fd < 0 || ioctl(init->slave_fd, TIOCSCTTY, 0) < 0)
 		fail(init, NX_STAGE_TERMINAL, 0, errno);
 }
 
@@ -429,6 +429,7 @@ void nx_init_run(const struct nx_init *start)
 	struct init init = { .start = start,
 		             .session_fd = -1,
 		             .terminal_fd = -1,
+		             .slave_fd = -1,
 		             .mounts = { .scratch_fd = -1 } };
 	sigset_t child_signal;
 	uint32_t op = 0;
@@ -458,7 +459,8 @@ void nx_init_run(const struct nx_init *start)
 		fail(&init, NX_STAGE_PROCESS, 0, errno);
 	send_ready(&init);
 	start_command(&init);
-	/* The command's ends of its pipes are the command's alone. */
+	/* The command's ends of its pipes, and its terminal, are the command's alone. */
+	nx_close_p(&init.slave_fd);
 	for (int i = 0; i < 3; i++)
 		nx_close_p(&init.command.stdio[i]);
 	for (size_t i = 0; i < NX_PLAN_SLOTS; i++)
