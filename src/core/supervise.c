@@ -51,6 +51,7 @@ struct nx_supervisor {
 	int command_fds[3]; /* the command's ends until it is launched */
 	int unread_fd;      /* reading end of the input pipe, to count what was left */
 	int n_signals;
+	int early_signal; /* came before the word that the command has started */
 	int64_t start_ns;
 	int64_t deadline_ns;
 	int64_t grace_ns;
@@ -336,6 +337,8 @@ static int handle_event(struct nx_supervisor *supervisor, struct nexbox_error *e
 		take_results(end, &event);
 		end->guarantees = event.guarantees;
 		begin_time(supervisor);
+		if (supervisor->early_signal)
+			supervisor->platform->signal(supervisor->enclave, supervisor->early_signal);
 		supervisor->on_started(supervisor->userdata);
 		return 0;
 	case NX_EVENT_NOT_STARTED:
@@ -387,8 +390,10 @@ static void handle_control(struct nx_supervisor *supervisor)
 		case SIGHUP:
 			supervisor->end->interrupted = signal_number;
 			supervisor->n_signals++;
-			if (supervisor->n_signals > 1 || !supervisor->end->started)
+			if (supervisor->n_signals > 1)
 				kill_box(supervisor);
+			else if (!supervisor->end->started)
+				supervisor->early_signal = signal_number;
 			else
 				supervisor->platform->signal(supervisor->enclave, signal_number);
 			break;
@@ -550,10 +555,17 @@ static void drain(struct nx_supervisor *supervisor)
 		    fds[PUMPS + 5].fd < 0)
 			return; /* nothing can come any more */
 		n = ppoll(fds, N_FDS, due == NEVER ? NULL : &timeout, NULL);
-		if (n == 0 || (n > 0 && fds[CONTROL].revents))
-			return; /* late, or the caller has enough of it */
+		if (n == 0)
+			return; /* late */
 		if (n < 0)
 			continue;
+		if (fds[CONTROL].revents & POLLIN) {
+			int before = supervisor->n_signals;
+
+			handle_control(supervisor);
+			if (supervisor->n_signals > before)
+				return; /* the caller has enough of it */
+		}
 		nx_pump_move(&supervisor->pumps[OUTPUT], fds + PUMPS + 2);
 		nx_pump_move(&supervisor->pumps[ERRORS], fds + PUMPS + 4);
 	}

@@ -53,6 +53,10 @@ class Terminal:
                 self.text += os.read(self.master, 65536)
         return self.text
 
+    def shows_at_the_end(self, word):
+        self._drain(0)
+        return self.text.endswith(word)
+
     def wait(self, seconds=10.0):
         """Read on until the command ends; its exit status as a shell would tell it."""
         end = time.monotonic() + seconds

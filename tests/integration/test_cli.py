@@ -5,6 +5,7 @@ Nothing here needs a sandbox that works on this host. Where a run is started, it
 answer is not looked at beyond what the parser has to say.
 """
 
+import json
 import os
 import pathlib
 import shutil
@@ -162,9 +163,18 @@ def test_wrong_options_are_named(words, named, mark):
     assert named in the_complaint(nex_box("run", *words, *mark), 125)
 
 
-@pytest.mark.parametrize("words", [[], ["--"], ["--commit"], ["--timeout", "5s", "--"], ["--json"]])
+@pytest.mark.parametrize("words", [[], ["--"], ["--commit"], ["--timeout", "5s", "--"]])
 def test_a_run_needs_a_command(words):
     assert "no command was given" in the_complaint(nex_box("run", *words), 125)
+
+
+@pytest.mark.parametrize("words", [["--json"], ["--json", "--memory", "1G", "--", "x"], ["--timeout-ms", "soon", "--json", "x"]])
+def test_wrong_usage_has_its_document_as_well(words):
+    done = nex_box("run", *words)
+    document = json.loads(done.stdout)
+    assert done.returncode == document["status"] == 125
+    assert document["error"]["code"] == "invalid"
+    assert document["error"]["message"] in done.stderr.decode()
 
 
 def test_a_value_is_missing_at_the_end():
@@ -198,7 +208,9 @@ def test_a_closed_stream_is_not_a_status_descriptor(mark):
 
 
 def test_json_needs_a_standard_output_of_its_own(mark):
-    assert "leave one out" in the_complaint(nex_box("run", "--json", "--status-fd=1", *mark), 125)
+    done = nex_box("run", "--json", "--status-fd=1", *mark)
+    assert done.returncode == 125
+    assert b"leave one out" in done.stderr
     done = nex_box("run", "--json", *mark, preexec_fn=lambda: os.close(1))
     assert "closed" in the_complaint(done, 125)
 

@@ -389,7 +389,9 @@ def test_control_z_stops_and_fg_goes_on(here, nexbox):
         terminal.read_until(b"shell-42")
         terminal.type(b"fg\n")
         terminal.type(b"word\n")
-        terminal.read_until(b"got-word")
+        terminal.read_until(b"got-word\r\n")
+        # What is typed while the box has the terminal is the box's, as it would be sudo's.
+        wait_until(lambda: terminal.shows_at_the_end(b"prompt> "), 5, "the shell's prompt")
         terminal.type(b"exit\n")
         terminal.wait()
 
