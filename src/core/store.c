@@ -36,10 +36,13 @@ struct nx_session {
 static const struct {
 	const char *name;
 	const char *content;
+	bool only_kept; /* for what outlives a run; a backup would have to be quick else */
 } notes[] = {
-	{ ".gitignore", "*\n" },
-	{ "CACHEDIR.TAG", "Signature: 8a477f597d28d172789f06886806bc55\n"
-	                  "# The store of nex-box: views that are in use, and history for undo.\n" },
+	{ ".gitignore", "*\n", false },
+	{ "CACHEDIR.TAG",
+	  "Signature: 8a477f597d28d172789f06886806bc55\n"
+	  "# The store of nex-box: boxes that were kept, and history for undo.\n",
+	  true },
 };
 
 static struct nx_session *session_new(int workspace_fd)
@@ -66,15 +69,23 @@ static void restore_mtime(int workspace_fd, const struct stat *before)
 	(void)futimens(workspace_fd, times);
 }
 
-void nx_session_note(struct nx_session *session)
+static void write_notes(int store_fd, bool only_kept)
 {
 	for (size_t i = 0; i < NX_ARRAY_SIZE(notes); i++) {
-		NX_AUTO_FD fd = openat(session->store_fd, notes[i].name,
-		                       O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0644);
+		NX_AUTO_FD fd = -1;
 
+		if (notes[i].only_kept != only_kept)
+			continue;
+		fd = openat(store_fd, notes[i].name,
+		            O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0644);
 		if (fd >= 0)
 			(void)!write(fd, notes[i].content, strlen(notes[i].content));
 	}
+}
+
+void nx_session_note(struct nx_session *session)
+{
+	write_notes(session->store_fd, false);
 }
 
 /* Whether @name in @dir_fd is still the folder that @fd has open. */
@@ -326,6 +337,7 @@ int nx_session_keep(struct nx_session *session, struct nexbox_error *err)
 	if (fd < 0)
 		return nx_fail(err, NEXBOX_E_SYSTEM, errno, "store", "cannot keep the box '%s'",
 		               session->id);
+	write_notes(session->store_fd, true);
 	session->kept = true;
 	return 0;
 }

@@ -5,7 +5,7 @@
  * The store, `.nexbox` in the root of a workspace, and the sessions in it.
  *
  *	.nexbox/.gitignore      "*": no tool of git sees the store
- *	.nexbox/CACHEDIR.TAG    no backup takes it
+ *	.nexbox/CACHEDIR.TAG    no backup takes what is kept
  *	.nexbox/sessions/box_…/ one live or kept box
  *
  * Who holds what (docs/adr/0001):
@@ -66,7 +66,7 @@ int nx_session_new(int workspace_fd, const char *workspace, struct nx_session **
 int nx_session_make(struct nx_session *session, const char *workspace, struct nexbox_error *err);
 
 /**
- * nx_session_note() - leave the notes for git and for backups in the store
+ * nx_session_note() - leave the note for git in the store
  * @session: (borrowed)
  *
  * Apart from nx_session_new(), so that it can be done while the enclave mounts.

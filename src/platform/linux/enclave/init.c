@@ -38,7 +38,10 @@ struct init {
 	int terminal_fd;
 	int slave_fd; /* open until the command has it: else its master reads an end */
 	char terminal[32];
-	pid_t pid; /* of the command */
+	pid_t pid;     /* of the command */
+	pid_t net_pid; /* of the child that makes the network; 0: none */
+	int net_fd;
+	int net_error; /* its errno */
 };
 
 static void send_wire(const struct init *init, const struct nx_wire *wire, const int *fds,
@@ -147,21 +150,59 @@ static void map_ids(const struct init *init)
 		fail(init, NX_STAGE_IDS, 0, errno);
 }
 
-/* A network of its own, in which only the loopback is up. */
-static void make_net(const struct init *init)
+/* A network of its own, in which only the loopback is up; 0, or an errno. */
+static int make_net(int *ret_fd)
 {
 	struct ifreq request = { .ifr_name = "lo", .ifr_flags = IFF_UP | IFF_RUNNING };
 	NX_AUTO_FD fd = -1;
 
-	if (!(init->start->flags & NX_INIT_NEW_NET))
-		return;
 	if (unshare(CLONE_NEWNET) < 0)
-		fail(init, NX_STAGE_NET, 0, errno);
+		return errno;
 	fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
-	if (fd < 0)
+	if (fd < 0) /* a kernel with IPv6 only: any socket will do */
 		fd = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0);
 	if (fd < 0 || ioctl(fd, SIOCSIFFLAGS, &request) < 0)
-		fail(init, NX_STAGE_NET, 1, errno);
+		return errno;
+	*ret_fd = open("/proc/self/ns/net", O_RDONLY | O_CLOEXEC);
+	return *ret_fd < 0 ? errno : 0;
+}
+
+static int net_child(void *argument)
+{
+	struct init *init = argument;
+
+	init->net_error = make_net(&init->net_fd);
+	return 0;
+}
+
+/*
+ * A network namespace takes as long to make as everything else together. So a
+ * child makes it, on another core, while we mount; we join it afterwards. It
+ * shares our memory and descriptors: it costs no copy, and its result is there.
+ */
+static void begin_net(struct init *init)
+{
+	static char stack[16 * 1024] __attribute__((aligned(16)));
+
+	if (!(init->start->flags & NX_INIT_NEW_NET))
+		return;
+	init->net_pid = clone(net_child, stack + sizeof(stack), CLONE_VM | CLONE_FILES | SIGCHLD,
+	                      init);
+	if (init->net_pid < 0)
+		fail(init, NX_STAGE_NET, 0, errno);
+}
+
+static void join_net(struct init *init)
+{
+	if (init->net_pid == 0)
+		return;
+	while (waitpid(init->net_pid, NULL, __WALL) < 0 && errno == EINTR)
+		continue;
+	if (init->net_error)
+		fail(init, NX_STAGE_NET, 0, init->net_error);
+	if (setns(init->net_fd, CLONE_NEWNET) < 0)
+		fail(init, NX_STAGE_NET, 0, errno);
+	nx_close_p(&init->net_fd);
 }
 
 /*
@@ -441,7 +482,7 @@ void nx_init_run(const struct nx_init *start)
 	map_ids(&init);
 	follow_caller(&init);
 	(void)prctl(PR_SET_DUMPABLE, 0);
-	make_net(&init);
+	begin_net(&init);
 	receive_launch(&init);
 	init.command.plan = init.plan;
 	init.command.argv = make_pointers(&init, init.plan->argv, 1);
@@ -449,6 +490,7 @@ void nx_init_run(const struct nx_init *start)
 	r = nx_mounts_apply(&init.mounts, init.plan, wait_for_view, &init, &op);
 	if (r < 0)
 		fail(&init, NX_STAGE_MOUNTS, op, -r);
+	join_net(&init);
 	if (chdir("/") < 0)
 		fail(&init, NX_STAGE_PROCESS, 0, errno);
 	make_terminal(&init);
