@@ -579,6 +579,15 @@ static void a_launch_that_fails_is_125(void **state)
 	assert_never_started(&box, NEXBOX_E_DENIED);
 }
 
+static void a_view_that_is_not_taken_is_125(void **state)
+{
+	AUTO_BOX box = box_of(*state, NEXBOX_RUN_COMMIT | NEXBOX_RUN_KEEP);
+
+	nx_fake_script.show_code = NEXBOX_E_SYSTEM;
+	run(&box);
+	assert_never_started(&box, NEXBOX_E_SYSTEM);
+}
+
 static void a_stage_that_fails_is_125(void **state)
 {
 	AUTO_BOX box = box_of(*state, NEXBOX_RUN_COMMIT);
@@ -825,6 +834,7 @@ int main(void)
 		SCRATCH_TEST(a_store_that_the_host_deleted_leaves_the_commands_status),
 		SCRATCH_TEST(an_enclave_that_does_not_start_is_125),
 		SCRATCH_TEST(a_launch_that_fails_is_125),
+		SCRATCH_TEST(a_view_that_is_not_taken_is_125),
 		SCRATCH_TEST(a_stage_that_fails_is_125),
 		SCRATCH_TEST(a_box_that_dies_before_the_command_starts_is_125),
 		SCRATCH_TEST(a_guarantee_that_cannot_be_given_is_refused_before_anything_is_made),

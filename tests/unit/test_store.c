@@ -21,16 +21,18 @@ static struct nx_session *session_of(struct scratch *scratch)
 
 	assert_int_equal(nx_session_new(scratch->ws_fd, scratch->ws, &session, &err), 0);
 	assert_non_null(session);
+	if (nx_session_make(session, scratch->ws, &err) < 0)
+		fail_msg("%s (%d)", err.message, err.os_code);
 	return session;
 }
 
 static void assert_refused(struct scratch *scratch, enum nexbox_errc code)
 {
 	struct nexbox_error err = { 0 };
-	struct nx_session *session = NULL;
+	NX_AUTO(session) session = NULL;
 
-	assert_int_equal(nx_session_new(scratch->ws_fd, scratch->ws, &session, &err), -(int)code);
-	assert_null(session);
+	assert_int_equal(nx_session_new(scratch->ws_fd, scratch->ws, &session, &err), 0);
+	assert_int_equal(nx_session_make(session, scratch->ws, &err), -(int)code);
 	assert_int_equal(err.code, code);
 	assert_string_equal(err.where, "store");
 	assert_non_null(strstr(err.message, ".nexbox"));
@@ -87,10 +89,43 @@ static void the_notes_keep_git_and_backups_away(void **state)
 
 	nx_session_note(session);
 	nx_session_note(session); /* a second time changes nothing */
+	assert_false(exists(scratch->ws_fd, ".nexbox/CACHEDIR.TAG"));
+	assert_int_equal(nx_session_keep(session, NULL), 0);
 	ignore = slurp(scratch->ws_fd, ".nexbox/.gitignore");
 	tag = slurp(scratch->ws_fd, ".nexbox/CACHEDIR.TAG");
 	assert_string_equal(ignore, "*\n");
 	assert_memory_equal(tag, "Signature: 8a477f597d28d172789f06886806bc55\n", 44);
+}
+
+static void a_session_that_was_not_made_leaves_nothing(void **state)
+{
+	struct scratch *scratch = *state;
+	struct nx_session *session = NULL;
+
+	assert_int_equal(nx_session_new(scratch->ws_fd, scratch->ws, &session, NULL), 0);
+	assert_memory_equal(nx_session_id(session), "box_", 4);
+	assert_false(exists(scratch->ws_fd, ".nexbox"));
+	assert_null(nx_session_free(session));
+	assert_false(exists(scratch->ws_fd, ".nexbox"));
+	assert_null(nx_session_free(NULL));
+}
+
+static void only_one_at_a_time_has_the_right_to_promote(void **state)
+{
+	struct scratch *scratch = *state;
+	struct nx_session *first = session_of(scratch);
+	struct nx_session *second = session_of(scratch);
+	NX_AUTO_FD lock_fd = -1;
+
+	assert_int_equal(nx_session_open_lock(first, NULL), 0);
+	assert_int_equal(nx_session_open_lock(second, NULL), 0);
+	assert_int_equal(nx_session_lock(first, NULL), 0);
+	lock_fd = openat(scratch->ws_fd, ".nexbox/lock", O_RDONLY | O_CLOEXEC);
+	assert_int_equal(flock(lock_fd, LOCK_EX | LOCK_NB), -1);
+	(void)nx_session_free(first);
+	assert_int_equal(nx_session_lock(second, NULL), 0);
+	(void)nx_session_free(second);
+	assert_false(exists(scratch->ws_fd, ".nexbox"));
 }
 
 static void two_live_side_by_side_and_the_last_one_puts_the_light_out(void **state)
@@ -223,14 +258,14 @@ static void a_store_that_is_a_file_is_refused(void **state)
 static void sessions_that_are_a_symlink_are_refused(void **state)
 {
 	struct scratch *scratch = *state;
-	struct nexbox_error err = { 0 };
-	struct nx_session *session = NULL;
+	NX_AUTO(session) session = NULL;
 
 	add_folder(scratch->fd, "outside", 0755);
 	add_folder(scratch->ws_fd, ".nexbox", 0755);
 	add_symlink(scratch->ws_fd, ".nexbox/sessions", "../../outside");
-	assert_true(nx_session_new(scratch->ws_fd, scratch->ws, &session, &err) < 0);
-	assert_null(session);
+	assert_int_equal(nx_session_new(scratch->ws_fd, scratch->ws, &session, NULL), 0);
+	assert_true(nx_session_make(session, scratch->ws, NULL) < 0);
+	session = nx_session_free(session);
 	assert_int_equal(unlinkat(scratch->fd, "outside", AT_REMOVEDIR), 0); /* still empty */
 }
 
@@ -248,8 +283,10 @@ static int with_store_on_another_mount(struct scratch *scratch)
 		return 9;
 	/* A descriptor of before belongs to the mounts of before. */
 	ws_fd = open(scratch->ws, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-	if (nx_session_new(ws_fd, scratch->ws, &session, &err) != -NEXBOX_E_INVALID)
+	if (nx_session_new(ws_fd, scratch->ws, &session, &err) < 0 ||
+	    nx_session_make(session, scratch->ws, &err) != -NEXBOX_E_INVALID)
 		return 1;
+	session = nx_session_free(session);
 	if (err.os_code != EXDEV)
 		return 2;
 	return exists(scratch->fd, ".gitignore") ? 0 : 3;
@@ -339,7 +376,8 @@ static int open_and_close(struct scratch *scratch, int times)
 		struct nexbox_error err = { 0 };
 		struct nx_session *session = NULL;
 
-		if (nx_session_new(ws_fd, scratch->ws, &session, &err) < 0) {
+		if (nx_session_new(ws_fd, scratch->ws, &session, &err) < 0 ||
+		    nx_session_make(session, scratch->ws, &err) < 0) {
 			(void)fprintf(stderr, "%s (%d)\n", err.message, err.os_code);
 			return 1;
 		}
@@ -376,6 +414,8 @@ int main(void)
 		SCRATCH_TEST(a_session_has_a_locked_folder_and_a_name),
 		SCRATCH_TEST(nothing_is_left_and_the_time_of_the_workspace_is_as_it_was),
 		SCRATCH_TEST(the_notes_keep_git_and_backups_away),
+		SCRATCH_TEST(a_session_that_was_not_made_leaves_nothing),
+		SCRATCH_TEST(only_one_at_a_time_has_the_right_to_promote),
 		SCRATCH_TEST(two_live_side_by_side_and_the_last_one_puts_the_light_out),
 		SCRATCH_TEST(what_a_dead_run_left_is_swept),
 		SCRATCH_TEST(what_is_kept_or_alive_or_not_ours_is_not_swept),

@@ -89,6 +89,11 @@ static bool is_forged(const char *xattr_name)
 	return real()->is_forged(xattr_name);
 }
 
+static bool is_origin(const char *xattr_name)
+{
+	return real()->is_origin(xattr_name);
+}
+
 const struct nx_strategy nx_strategy_fake = {
 	.name = "fake",
 	.guarantees = 0,
@@ -99,6 +104,7 @@ const struct nx_strategy nx_strategy_fake = {
 	.read_marks = read_marks,
 	.is_private = is_private,
 	.is_forged = is_forged,
+	.is_origin = is_origin,
 };
 
 /* ---- the enclave ------------------------------------------------------------ */
@@ -213,7 +219,6 @@ static int launch(struct nx_enclave *enclave, const struct nx_launch *launch,
 		return nx_fail(err, enclave->script->launch_code, ENOSYS, "fake",
 		               "the script does not want to launch");
 	enclave->command = (struct nx_fake_command){
-		.view = launch->view,
 		.argv = launch->argv,
 		.envp = launch->envp,
 		.directory = launch->directory,
@@ -221,6 +226,15 @@ static int launch(struct nx_enclave *enclave, const struct nx_launch *launch,
 		.stdout_fd = copy_fd(launch->stdout_fd),
 		.stderr_fd = copy_fd(launch->stderr_fd),
 	};
+	return 0;
+}
+
+static int show(struct nx_enclave *enclave, const struct nx_view *view, struct nexbox_error *err)
+{
+	if (enclave->script->show_code)
+		return nx_fail(err, enclave->script->show_code, ENOSYS, "fake",
+		               "the script does not want to be shown the view");
+	enclave->command.view = view;
 	announce(enclave);
 	return 0;
 }
@@ -254,6 +268,8 @@ static int next_event(struct nx_enclave *enclave, struct nx_event *ret_event,
 	enclave->announced = false;
 	switch ((enum nx_event_kind)ret_event->kind) {
 	case NX_EVENT_STARTED:
+		if (script->scratch_fd > 0)
+			ret_event->scratch_fd = copy_fd(script->scratch_fd);
 		if (script->command)
 			script->command(&enclave->command, script->userdata);
 		break;
@@ -266,9 +282,6 @@ static int next_event(struct nx_enclave *enclave, struct nx_event *ret_event,
 		die(enclave);
 		break;
 	case NX_EVENT_READY:
-		if (script->scratch_fd > 0)
-			ret_event->scratch_fd = copy_fd(script->scratch_fd);
-		break;
 	case NX_EVENT_STOPPED:
 		break;
 	}
@@ -320,6 +333,7 @@ const struct nx_platform nx_platform_fake = {
 	.strategies_to_come = strategies_to_come,
 	.start = start,
 	.launch = launch,
+	.show = show,
 	.event_fd = event_fd,
 	.process_fd = process_fd,
 	.next_event = next_event,

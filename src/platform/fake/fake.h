@@ -53,6 +53,7 @@ struct nx_fake_command {
  * struct nx_fake_script - what happens in the next run; set it before
  * @start_code:    an enum nexbox_errc with which start() fails; 0: it does not
  * @launch_code:   likewise launch()
+ * @show_code:     likewise show()
  * @failed_code:   likewise the event FAILED
  * @command:       (optional) called before STARTED is said
  * @userdata:      its argument
@@ -70,6 +71,7 @@ struct nx_fake_command {
 struct nx_fake_script {
 	uint32_t start_code;
 	uint32_t launch_code;
+	uint32_t show_code;
 	uint32_t failed_code;
 	void (*command)(const struct nx_fake_command *command, void *userdata);
 	void *userdata;
