@@ -25,35 +25,58 @@ int nx_fail(struct nexbox_error *err, enum nexbox_errc code, int os_code, const 
 	return -(int)code;
 }
 
+/* How many bytes of a message the character at @p takes; *ret_n: bytes of the path. */
+static size_t width(const unsigned char *p, size_t *ret_n)
+{
+	size_t n = nx_utf8_length(p);
+	bool is_c1 = n == 2 && p[0] == 0xc2 && p[1] < 0xa0;
+
+	*ret_n = 1;
+	if (n > 1 && !is_c1) {
+		*ret_n = n;
+		return n;
+	}
+	return *p >= 0x20 && *p < 0x7f && *p != '\\' ? 1 : 4;
+}
+
+static size_t put(char *text, const unsigned char *p, size_t *ret_n)
+{
+	size_t size = width(p, ret_n);
+
+	if (size == 4 && *ret_n == 1)
+		(void)snprintf(text, 5, "\\x%02x", *p);
+	else
+		memcpy(text, p, size);
+	return size;
+}
+
 const char *nx_quote_to(struct nx_quoted *q, const char *path)
 {
 	static const char gap[] = "...";
+	const size_t half = (sizeof(q->text) - sizeof(gap)) / 2 - 4;
 	const unsigned char *p = (const unsigned char *)path;
-	size_t length = strlen(path);
+	size_t left = 0;
 	size_t used = 0;
-	bool cut = false;
+	size_t n;
 
-	/* The end of a path tells more than its middle: keep 60 bytes of either. */
-	while (*p && used + 5 < sizeof(q->text)) {
-		size_t n = nx_utf8_length(p);
-		size_t done = (size_t)(p - (const unsigned char *)path);
+	for (const unsigned char *c = p; *c; c += n)
+		left += width(c, &n);
+	/* The end of a path tells more than its middle. */
+	if (left >= sizeof(q->text)) {
+		while (used < half) {
+			size_t size = put(q->text + used, p, &n);
 
-		if (!cut && length > 120 && done >= 60) {
-			memcpy(q->text + used, gap, sizeof(gap) - 1);
-			used += sizeof(gap) - 1;
-			p = (const unsigned char *)path + length - 60;
-			cut = true;
-			continue;
-		}
-		if ((n == 1 && *p >= 0x20 && *p < 0x7f && *p != '\\') || n > 1) {
-			memcpy(q->text + used, p, n);
-			used += n;
+			used += size;
+			left -= size;
 			p += n;
-		} else {
-			used += (size_t)snprintf(q->text + used, 5, "\\x%02x", *p);
-			p++;
 		}
+		memcpy(q->text + used, gap, sizeof(gap) - 1);
+		used += sizeof(gap) - 1;
+		for (; left > half; p += n)
+			left -= width(p, &n);
 	}
+	for (; *p; p += n)
+		used += put(q->text + used, p, &n);
 	q->text[used] = '\0';
 	return q->text;
 }

@@ -104,6 +104,12 @@ static bool matches(const char *const *patterns, size_t n, const char *name)
 	return false;
 }
 
+/* Whether "NAME" or "NAME=VALUE" is about the name of @size bytes. */
+static bool is_about(const char *entry, const char *name, size_t size)
+{
+	return strncmp(entry, name, size) == 0 && (entry[size] == '=' || entry[size] == '\0');
+}
+
 /* Whether an entry of env_set speaks of @name; *ret_value: with a value. */
 static bool is_set(const struct nexbox_run_options *options, const char *name, bool *ret_value)
 {
@@ -112,7 +118,7 @@ static bool is_set(const struct nexbox_run_options *options, const char *name, b
 	for (size_t i = options->n_env_set; i-- > 0;) {
 		const char *entry = options->env_set[i];
 
-		if (strncmp(entry, name, n) != 0 || (entry[n] != '=' && entry[n] != '\0'))
+		if (!is_about(entry, name, n))
 			continue;
 		*ret_value = entry[n] == '=';
 		return true;
@@ -175,10 +181,10 @@ int nx_environment_make(const struct nexbox_run_options *options, const char *wo
 			               nx_quote(entry));
 		if (!equals)
 			continue;
-		/* The last of several wins. */
+		/* The last of several wins, also one that keeps what the caller has. */
 		for (size_t k = i + 1; k < options->n_env_set; k++)
-			if (strncmp(options->env_set[k], entry, (size_t)(equals - entry) + 1) == 0)
-				last = false;
+			last = last &&
+			       !is_about(options->env_set[k], entry, (size_t)(equals - entry));
 		if (last)
 			envp[n++] = entry;
 	}

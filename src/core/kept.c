@@ -32,13 +32,23 @@ static bool write_all(int fd, const char *data, size_t size)
 	return true;
 }
 
+/* Moves to a file; when it cannot hold what there is, memory goes on doing so. */
 static bool spill(struct nx_kept *kept)
 {
+	NX_AUTO_FD fd = -1;
+
 	if (kept->fd >= 0)
 		return true;
-	kept->fd = openat(kept->session_fd, kept->name,
-	                  O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
-	return kept->fd >= 0 && write_all(kept->fd, kept->memory.data, kept->memory.size);
+	fd = openat(kept->session_fd, kept->name,
+	            O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
+	if (fd < 0)
+		return false;
+	if (!write_all(fd, kept->memory.data, kept->memory.size)) {
+		(void)unlinkat(kept->session_fd, kept->name, 0);
+		return false;
+	}
+	kept->fd = nx_take_fd(&fd);
+	return true;
 }
 
 void nx_kept_add(struct nx_kept *kept, const void *data, size_t size)

@@ -40,97 +40,131 @@ static int unlink_in(int dir_fd, const char *name, int flags)
 	return -errno;
 }
 
-/*
- * Removes what is not a folder from @fd, and answers with the name of the first
- * folder that is left (in @child), or an empty one.
- */
-static int empty_of_files(int fd, struct nx_buf *child, int *first)
+/* A folder on the way down: those of its folders that are not gone yet. */
+struct level {
+	struct nx_buf names; /* each with its NUL */
+	size_t next;         /* offset of the one whose turn it is */
+};
+
+struct levels {
+	struct level *items;
+	size_t n_items;
+	size_t capacity;
+};
+
+static void levels_fini(struct levels *levels)
 {
-	NX_AUTO_FD dup_fd = fcntl(fd, F_DUPFD_CLOEXEC, 3);
+	for (size_t i = 0; i < levels->n_items; i++)
+		nx_buf_fini(&levels->items[i].names);
+	free(levels->items);
+}
+
+static void keep_first(int *first, int r)
+{
+	if (*first == 0 && r != -ENOENT)
+		*first = r;
+}
+
+/* Removes what can be removed from @fd at once; the folders that are left are listed. */
+static int begin_level(struct levels *levels, int fd, int *first)
+{
+	NX_AUTO_FD list_fd = openat(fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	struct level *level;
 	struct dirent *entry;
 	DIR *dir;
-	int r = 0;
 
-	nx_buf_truncate(child, 0);
-	if (dup_fd < 0)
+	if (list_fd < 0)
 		return -errno;
-	dir = fdopendir(dup_fd);
+	if (!nx_grow(&levels->items, &levels->capacity, levels->n_items, sizeof(*levels->items)))
+		return -ENOMEM;
+	dir = fdopendir(list_fd);
 	if (!dir)
 		return -errno;
-	dup_fd = -1; /* the stream's now */
-	rewinddir(dir);
+	list_fd = -1; /* the stream's now */
+	level = &levels->items[levels->n_items++];
+	*level = (struct level){ .names = NX_BUF_INIT };
 	while ((entry = readdir(dir))) {
+		int r;
+
 		if (is_dot(entry->d_name))
 			continue;
-		if (entry->d_type != DT_DIR) {
-			r = unlink_in(fd, entry->d_name, 0);
-			if (r == 0 || r == -ENOENT)
-				continue;
-			if (r != -EISDIR && r != -EPERM) {
-				*first = *first ? *first : r;
-				continue;
-			}
+		r = entry->d_type == DT_DIR ? -EISDIR : unlink_in(fd, entry->d_name, 0);
+		if (r == -EISDIR || r == -EPERM) {
+			int as_file = r;
+
+			r = unlink_in(fd, entry->d_name, AT_REMOVEDIR);
+			if (r == -ENOTDIR)
+				r = as_file;
 		}
-		/* A folder goes at once when it is empty; else it has its turn. */
-		r = unlink_in(fd, entry->d_name, AT_REMOVEDIR);
-		if (r == 0 || child->size > 0)
-			continue;
-		if (r == -ENOTEMPTY || r == -EEXIST || r == -EACCES)
-			nx_buf_puts(child, entry->d_name);
-		else
-			*first = *first ? *first : r;
+		if (r == -ENOTEMPTY || r == -EEXIST || (r == -EACCES && entry->d_type == DT_DIR))
+			nx_buf_append(&level->names, entry->d_name, strlen(entry->d_name) + 1);
+		else if (r < 0)
+			keep_first(first, r);
 	}
 	(void)closedir(dir);
-	return child->failed ? -ENOMEM : 0;
+	return level->names.failed ? -ENOMEM : 0;
+}
+
+/* Empties the folder @fd, which is consumed. */
+static int empty(int fd, int *first)
+{
+	NX_CLEANUP(levels_fini) struct levels levels = { 0 };
+	NX_AUTO_FD at_fd = fd;
+	int r = begin_level(&levels, at_fd, first);
+
+	while (r == 0 && levels.n_items > 0) {
+		struct level *level = &levels.items[levels.n_items - 1];
+		const char *name = level->names.data + level->next;
+		int next;
+
+		if (level->next < level->names.size) {
+			next = open_to_empty(at_fd, name);
+			if (next < 0) {
+				keep_first(first, next);
+				level->next += strlen(name) + 1;
+				continue;
+			}
+			(void)close(at_fd);
+			at_fd = next;
+			r = begin_level(&levels, at_fd, first);
+			continue;
+		}
+		/*
+		 * Done here: up, and away with it. ".." is safe, for nobody else is in
+		 * this tree, and it ends at the folder that was given.
+		 */
+		nx_buf_fini(&level->names);
+		levels.n_items--;
+		if (levels.n_items == 0)
+			break;
+		next = openat(at_fd, "..", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+		if (next < 0)
+			return -errno;
+		(void)close(at_fd);
+		at_fd = next;
+		level = &levels.items[levels.n_items - 1];
+		name = level->names.data + level->next;
+		keep_first(first, unlink_in(at_fd, name, AT_REMOVEDIR));
+		level->next += strlen(name) + 1;
+	}
+	return r;
 }
 
 int nx_remove_tree(int dir_fd, const char *name)
 {
-	NX_CLEANUP(nx_buf_fini) struct nx_buf child = NX_BUF_INIT;
-	NX_AUTO_FD fd = -1;
-	size_t depth = 0;
 	int first = 0;
+	int fd;
 	int r;
 
-	r = unlinkat(dir_fd, name, 0) == 0 ? 0 : -errno;
-	if (r == 0 || r == -ENOENT)
+	if (unlinkat(dir_fd, name, AT_REMOVEDIR) == 0 || errno == ENOENT)
 		return 0;
-	if (unlinkat(dir_fd, name, AT_REMOVEDIR) == 0)
-		return 0;
+	if (errno == ENOTDIR)
+		return unlinkat(dir_fd, name, 0) < 0 ? -errno : 0;
 	fd = open_to_empty(dir_fd, name);
 	if (fd < 0)
 		return fd;
-
-	/*
-	 * Down into the first folder that is left, up again when a folder is empty.
-	 * ".." is safe: nobody else is in this tree, and the way up is checked by
-	 * the depth, which ends at the folder that was given.
-	 */
-	for (;;) {
-		int next;
-
-		r = empty_of_files(fd, &child, &first);
-		if (r < 0)
-			return first ? first : r;
-		if (child.size > 0) {
-			next = open_to_empty(fd, child.data);
-			if (next < 0)
-				return first ? first : next;
-			depth++;
-		} else {
-			if (depth == 0)
-				break;
-			next = openat(fd, "..", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-			if (next < 0)
-				return first ? first : -errno;
-			depth--;
-		}
-		(void)close(fd);
-		fd = next;
-		if (first && child.size == 0)
-			return first; /* what is left would be met again and again */
-	}
-	if (unlinkat(dir_fd, name, AT_REMOVEDIR) < 0 && !first)
-		first = -errno;
-	return first;
+	r = empty(fd, &first);
+	if (r == 0 && unlinkat(dir_fd, name, AT_REMOVEDIR) < 0)
+		keep_first(&first, -errno);
+	return first ? first : r;
 }

@@ -367,10 +367,29 @@ static bool may_promote(struct run *run)
 		             "the run was interrupted by a signal");
 		return false;
 	}
-	if (!end->started || end->exit_code != 0 || end->timed_out || end->unreaped) {
+	if (end->started && end->exit_code == 0 && end->unreaped && !end->timed_out) {
+		not_promoted(run, NEXBOX_COMMIT_COMMAND_FAILED,
+		             "a process of the box could not be ended, and may still write");
+		return false;
+	}
+	if (!end->started || end->exit_code != 0 || end->timed_out) {
 		set_commit(run, NEXBOX_COMMIT_COMMAND_FAILED, "");
 		return false;
 	}
+	return true;
+}
+
+/* What was required and is not reported as applied: nothing comes of such a run. */
+static bool lacks_guarantee(struct run *run)
+{
+	uint32_t missing = run->spec.require & ~run->outcome->public.guarantees;
+	NX_CLEANUP(nx_buf_fini) struct nx_buf reason = NX_BUF_INIT;
+
+	if (missing == 0 || (run->options->flags & NEXBOX_RUN_BEST_EFFORT))
+		return false;
+	nx_buf_printf(&reason, "the guarantee '%s' was required and did not hold",
+	              nx_name_of(nx_guarantee_names, missing & -missing));
+	not_promoted(run, NEXBOX_COMMIT_REFUSED, reason.data ? reason.data : "");
 	return true;
 }
 
@@ -394,7 +413,7 @@ static void settle(struct run *run)
 		return;
 	if (r < 0)
 		not_promoted(run, NEXBOX_COMMIT_FAILED, error.message);
-	else if (!leaves_git_behind(run))
+	else if (!lacks_guarantee(run) && !leaves_git_behind(run))
 		promote(run);
 }
 

@@ -231,6 +231,10 @@ static int read_grants(struct nx_spec *spec, const char *cwd, struct nexbox_erro
 		char path[PATH_MAX];
 		int r;
 
+		if (grant.reserved_zero)
+			return nx_fail(err, NEXBOX_E_UNSUPPORTED, 0, "grant",
+			               "grant number %zu is of a newer version than this library",
+			               i + 1);
 		if (grant.kind < NEXBOX_GRANT_READ || grant.kind > NEXBOX_GRANT_HIDE || !given ||
 		    *given == '\0')
 			return nx_fail(err, NEXBOX_E_INVALID, 0, "grant",

@@ -117,14 +117,14 @@ static int cannot_make(const char *workspace, int os_code, struct nexbox_error *
 	               NX_STORE_NAME, nx_quote(workspace));
 }
 
-static int check_store(const struct nx_session *session, const char *workspace,
+static int check_store(const struct nx_session *session, int store_fd, const char *workspace,
                        struct nexbox_error *err)
 {
 	uint64_t of_workspace;
 	uint64_t of_store;
 
 	if (nx_fs_mount_of(session->workspace_fd, &of_workspace) < 0 ||
-	    nx_fs_mount_of(session->store_fd, &of_store) < 0)
+	    nx_fs_mount_of(store_fd, &of_store) < 0)
 		return nx_fail(err, NEXBOX_E_SYSTEM, errno, "store", "cannot look at '%s'",
 		               nx_quote(workspace));
 	if (of_workspace != of_store)
@@ -148,6 +148,7 @@ static int open_store(struct nx_session *session, const char *workspace, bool *r
 		struct stat st;
 		bool made = false;
 		NX_AUTO_FD fd = -1;
+		int r;
 
 		if (fstat(session->workspace_fd, &before) < 0)
 			return cannot_make(workspace, errno, err);
@@ -176,9 +177,13 @@ static int open_store(struct nx_session *session, const char *workspace, bool *r
 			return nx_fail(err, NEXBOX_E_DENIED, EACCES, "store",
 			               "'%s/%s' belongs to another user: remove it as that user",
 			               nx_quote(workspace), NX_STORE_NAME);
+		/* Before it is ours, or its end would be ours to clean up. */
+		r = check_store(session, fd, workspace, err);
+		if (r < 0)
+			return r;
 		session->store_fd = nx_take_fd(&fd);
 		*ret_made = made;
-		return check_store(session, workspace, err);
+		return 0;
 	}
 	return nx_fail(err, NEXBOX_E_BUSY, 0, "store", "'%s/%s' vanishes again and again: try again",
 	               nx_quote(workspace), NX_STORE_NAME);
@@ -342,6 +347,20 @@ int nx_session_keep(struct nx_session *session, struct nexbox_error *err)
 	return 0;
 }
 
+/* Only what we wrote ourselves: a folder of this name may be somebody's. */
+static void remove_notes(int store_fd)
+{
+	for (size_t i = 0; i < NX_ARRAY_SIZE(notes); i++) {
+		size_t size = strlen(notes[i].content);
+		char content[256];
+		NX_AUTO_FD fd = nx_fs_open(store_fd, notes[i].name, O_RDONLY);
+
+		if (fd >= 0 && read(fd, content, sizeof(content)) == (ssize_t)size &&
+		    memcmp(content, notes[i].content, size) == 0)
+			(void)unlinkat(store_fd, notes[i].name, 0);
+	}
+}
+
 /* Removes the store if this was the last that used it, and nothing is kept in it. */
 static void remove_store(struct nx_session *session)
 {
@@ -357,8 +376,7 @@ static void remove_store(struct nx_session *session)
 	if (unlinkat(session->store_fd, "history", AT_REMOVEDIR) < 0 && errno != ENOENT)
 		return;
 	(void)unlinkat(session->store_fd, LOCK, 0);
-	for (size_t i = 0; i < NX_ARRAY_SIZE(notes); i++)
-		(void)unlinkat(session->store_fd, notes[i].name, 0);
+	remove_notes(session->store_fd);
 	if (fstat(session->workspace_fd, &before) == 0 &&
 	    unlinkat(session->workspace_fd, NX_STORE_NAME, AT_REMOVEDIR) == 0)
 		restore_mtime(session->workspace_fd, &before);

@@ -363,7 +363,13 @@ static int handle_event(struct nx_supervisor *supervisor, struct nexbox_error *e
 	/* Ended without a word: it was killed, by us or for want of memory. */
 	if (!supervisor->over) {
 		end->exit_code = -1;
-		end->signal_number = SIGKILL;
+		end->signal_number = end->started ? SIGKILL : end->interrupted;
+	}
+	if (!supervisor->over && !end->started && !end->interrupted) {
+		on_over(supervisor);
+		return nx_fail(err, NEXBOX_E_SYSTEM, 0, "supervise",
+		               "the box ended before the command could start: is there memory "
+		               "enough?");
 	}
 	on_over(supervisor);
 	return 0;

@@ -145,7 +145,6 @@ static void a_full_disk_cuts_what_is_kept_and_what_is_shown_is_readable(void **s
 	struct scratch *scratch = *state;
 	struct nx_kept kept;
 	const unsigned char *data = NULL;
-	volatile size_t sum = 0;
 
 	nx_kept_init(&kept, scratch->fd, "stdout", UINT64_MAX);
 	add_pattern(&kept, 0, 60000);
@@ -157,7 +156,6 @@ static void a_full_disk_cuts_what_is_kept_and_what_is_shown_is_readable(void **s
 	for (uint64_t i = 0; i < kept.size_bytes; i++) {
 		if (data[i] != i % 251)
 			fail_msg("byte %zu differs", (size_t)i);
-		sum += data[i];
 	}
 	nx_kept_fini(&kept);
 }

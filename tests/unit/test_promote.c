@@ -474,17 +474,42 @@ static void a_file_that_something_else_holds_is_copied(void **state)
 
 static void what_the_command_closed_is_promoted_closed(void **state)
 {
+	static const mode_t modes[] = { 0, 0100, 0200, 0400, 0500, 0555 };
 	struct scratch *scratch = *state;
+	char path[32];
 
-	add_folder(scratch->upper_fd, "d", 0755);
-	put(scratch->upper_fd, "d/file", "x");
-	add_folder(scratch->upper_fd, "d/e", 0555);
-	set_mode(scratch->upper_fd, "d/file", 0);
-	set_mode(scratch->upper_fd, "d", 0500);
+	for (size_t i = 0; i < NX_ARRAY_SIZE(modes); i++) {
+		for (int is_old = 0; is_old < 2; is_old++) {
+			(void)snprintf(path, sizeof(path), "%s-%zu", is_old ? "old" : "new", i);
+			add_folder(scratch->upper_fd, path, 0755);
+			if (is_old)
+				add_folder(scratch->ws_fd, path, 0755);
+			(void)snprintf(path, sizeof(path), "%s-%zu/e", is_old ? "old" : "new", i);
+			add_folder(scratch->upper_fd, path, 0755);
+			(void)snprintf(path, sizeof(path), "%s-%zu/e/f", is_old ? "old" : "new", i);
+			put(scratch->upper_fd, path, "x");
+			set_xattr(scratch->upper_fd, path, "user.overlay.origin", "handle");
+			set_mode(scratch->upper_fd, path, 0);
+			path[strlen(path) - 2] = '\0';
+			set_mode(scratch->upper_fd, path, modes[i]);
+			path[strlen(path) - 2] = '\0';
+			set_mode(scratch->upper_fd, path, modes[i]);
+		}
+	}
 	promote_all(scratch);
-	assert_int_equal(stat_of(scratch->ws_fd, "d").st_mode & 07777, 0500);
-	assert_int_equal(stat_of(scratch->ws_fd, "d/file").st_mode & 07777, 0);
-	assert_int_equal(stat_of(scratch->ws_fd, "d/e").st_mode & 07777, 0555);
+	for (size_t i = 0; i < NX_ARRAY_SIZE(modes); i++) {
+		for (int is_old = 0; is_old < 2; is_old++) {
+			(void)snprintf(path, sizeof(path), "%s-%zu", is_old ? "old" : "new", i);
+			assert_int_equal(stat_of(scratch->ws_fd, path).st_mode & 07777, modes[i]);
+			set_mode(scratch->ws_fd, path, 0755); /* to look into it */
+			(void)snprintf(path, sizeof(path), "%s-%zu/e", is_old ? "old" : "new", i);
+			assert_int_equal(stat_of(scratch->ws_fd, path).st_mode & 07777, modes[i]);
+			set_mode(scratch->ws_fd, path, 0755);
+			(void)snprintf(path, sizeof(path), "%s-%zu/e/f", is_old ? "old" : "new", i);
+			assert_int_equal(stat_of(scratch->ws_fd, path).st_mode & 07777, 0);
+			assert_false(has_xattr(scratch->ws_fd, path, "user.overlay.origin"));
+		}
+	}
 }
 
 static void a_read_only_folder_of_the_host_is_written_and_stays_read_only(void **state)
