@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/path.h"
 #include "core/compare.h"
@@ -182,24 +183,52 @@ static int describe(struct walk *walk, struct nx_change *change, const struct nx
 	return 0;
 }
 
-/* What must not be promoted shows in the attributes. */
-static int inspect(struct walk *walk, struct nx_change *change, const struct nx_node *node)
+/* What must not be promoted shows in the attributes: enum nx_change_flags. */
+static int read_flags(struct walk *walk, const char *path, const struct nx_node *node,
+                      uint32_t *ret_flags)
 {
 	NX_CLEANUP(nx_buf_fini) struct nx_buf names = NX_BUF_INIT;
 	int r = nx_fs_list_xattr(node->dir_fd, node->name, &names);
 
+	*ret_flags = 0;
 	if (r < 0)
-		return unreadable(walk, change->entry.path, -r);
+		return unreadable(walk, path, -r);
 	for (const char *name = names.data; name && name < names.data + names.size;
 	     name += strlen(name) + 1) {
 		if (walk->strategy->is_forged(name))
-			change->flags |= NX_CHANGE_FORGED;
+			*ret_flags |= NX_CHANGE_FORGED;
 		if (strcmp(name, "security.capability") == 0)
-			change->flags |= NX_CHANGE_CAPABILITY;
+			*ret_flags |= NX_CHANGE_CAPABILITY;
 		if (walk->strategy->is_origin(name))
-			change->flags |= NX_CHANGE_COPIED_UP;
+			*ret_flags |= NX_CHANGE_COPIED_UP;
 	}
 	return 0;
+}
+
+static int inspect(struct walk *walk, struct nx_change *change, const struct nx_node *node)
+{
+	uint32_t flags;
+	int r = read_flags(walk, change->entry.path, node, &flags);
+
+	if (r == 0)
+		change->flags |= flags;
+	return r;
+}
+
+/*
+ * What the layer says of an entry of the upper. A file of metadata only, or one
+ * that stands for a deletion, must not be taken for what it looks like.
+ */
+static int read_marks(struct walk *walk, const struct nx_node *now, const char *path,
+                      uint32_t *ret_marks, struct nx_buf *redirect)
+{
+	bool opened = nx_node_open_up(now);
+	int r = walk->strategy->read_marks(now->dir_fd, now->name, path, ret_marks, redirect,
+	                                   walk->err);
+
+	if (opened)
+		nx_node_close_up(now);
+	return r;
 }
 
 /*
@@ -272,16 +301,12 @@ static int find_lower(struct walk *walk, const struct job *parent, const struct 
                       bool is_upper, const char *path, const char **ret_lower)
 {
 	NX_CLEANUP(nx_buf_fini) struct nx_buf redirect = NX_BUF_INIT;
-	NX_AUTO_FD fd = -1;
 	uint32_t marks = 0;
 	int r;
 
 	*ret_lower = NULL;
 	if (is_upper) {
-		fd = nx_fs_open(now->dir_fd, now->name, O_PATH | O_DIRECTORY);
-		if (fd < 0)
-			return unreadable(walk, path, -fd);
-		r = walk->strategy->read_marks(fd, path, &marks, &redirect, walk->err);
+		r = read_marks(walk, now, path, &marks, &redirect);
 		if (r < 0)
 			return r;
 	}
@@ -358,6 +383,7 @@ static int find_what(struct walk *walk, const char *path, const struct nx_node *
 	NX_CLEANUP(nx_buf_fini) struct nx_buf target_then = NX_BUF_INIT;
 	struct nexbox_entry *hashes = &ret_hashes->entry;
 	uint32_t what = 0;
+	bool opened;
 	int r;
 
 	if (S_ISREG(now->st.st_mode) && (walk->flags & NX_CHANGESET_QUICK)) {
@@ -399,10 +425,13 @@ static int find_what(struct walk *walk, const char *path, const struct nx_node *
 		what |= NEXBOX_WHAT_MODE;
 	if (now->st.st_uid != then->st.st_uid || now->st.st_gid != then->st.st_gid)
 		what |= NEXBOX_WHAT_OWNER;
+	opened = is_upper && nx_node_open_up(now);
 	r = nx_compare_xattr(walk->strategy, now, then);
-	if (r < 0)
+	if (opened)
+		nx_node_close_up(now);
+	if (r < 0 && r != -EACCES)
 		return unreadable(walk, path, -r);
-	if (r > 0)
+	if (r != 0) /* what cannot be compared is taken to differ */
 		what |= NEXBOX_WHAT_XATTR;
 	*ret_what = what;
 	return 0;
@@ -422,6 +451,16 @@ static int add_modified(struct walk *walk, const struct job *job, const char *pa
 	/* A new link to a file that was there: its names became more. */
 	if (!is_dir && now->st.st_nlink > 1 && now->st.st_nlink != then->st.st_nlink && is_upper)
 		what |= NEXBOX_WHAT_LINKS;
+	if (what == 0 && is_upper) {
+		uint32_t flags;
+
+		r = read_flags(walk, path, now, &flags);
+		if (r < 0)
+			return r;
+		/* Nobody's attribute: it is refused, which needs an entry to name. */
+		if (flags & NX_CHANGE_FORGED)
+			what |= NEXBOX_WHAT_XATTR;
+	}
 	if (what == 0) {
 		/* No change; but its time is the view's, or make would build again. */
 		if (is_upper)
@@ -512,10 +551,13 @@ static int compare_name(struct walk *walk, const struct job *job, const struct l
 {
 	struct nx_node now = { .name = name };
 	struct nx_node then = { .dir_fd = layers->host_fd, .name = name };
+	NX_CLEANUP(nx_buf_fini) struct nx_buf redirect = NX_BUF_INIT;
 	bool is_upper = nx_listing_has(&layers->upper, name);
 	bool has_now = false;
 	bool has_then;
+	uint32_t marks = 0;
 	const char *path = join(walk, job->path, name);
+	int r;
 
 	if (!path)
 		return nomem(walk);
@@ -527,6 +569,11 @@ static int compare_name(struct walk *walk, const struct job *job, const struct l
 		if (fstatat(now.dir_fd, name, &now.st, AT_SYMLINK_NOFOLLOW) < 0)
 			return unreadable(walk, path, errno);
 		has_now = !walk->strategy->is_whiteout(&now.st);
+		if (has_now && S_ISREG(now.st.st_mode)) {
+			r = read_marks(walk, &now, path, &marks, &redirect);
+			if (r < 0)
+				return r;
+		}
 	} else if (layers->lower_fd >= 0) {
 		now.dir_fd = layers->lower_fd;
 		has_now = fstatat(now.dir_fd, name, &now.st, AT_SYMLINK_NOFOLLOW) == 0;
@@ -542,27 +589,35 @@ static int compare_name(struct walk *walk, const struct job *job, const struct l
 static int open_layer(struct walk *walk, int root_fd, const char *path, int *ret_fd,
                       struct nx_listing *listing, bool list)
 {
-	int fd = nx_fs_open(root_fd, path, O_RDONLY | O_DIRECTORY);
 	int r;
 
-	/* A folder of the upper may have been closed by the command; it is ours. */
-	if (fd == -EACCES && root_fd == walk->upper_fd) {
-		NX_AUTO_FD path_fd = nx_fs_open(root_fd, path, O_PATH | O_DIRECTORY);
-		struct stat st;
-
-		if (path_fd >= 0 && fstat(path_fd, &st) == 0 &&
-		    nx_fs_chmod(path_fd, ".", (st.st_mode & 07777) | 0700) == 0) {
-			fd = nx_fs_open(root_fd, path, O_RDONLY | O_DIRECTORY);
-			(void)nx_fs_chmod(path_fd, ".", st.st_mode & 07777);
-		}
-	}
-	if (fd < 0)
-		return unreadable(walk, path, -fd);
-	*ret_fd = fd;
-	if (!list)
-		return 0;
-	r = nx_listing_read(listing, fd);
+	*ret_fd = nx_fs_open(root_fd, path, O_RDONLY | O_DIRECTORY);
+	if (*ret_fd < 0)
+		return unreadable(walk, path, -*ret_fd);
+	r = list ? nx_listing_read(listing, *ret_fd) : 0;
 	return r < 0 ? unreadable(walk, path, -r) : 0;
+}
+
+/* A folder of the upper that the command has closed is ours: it is opened. */
+static int open_upper(struct walk *walk, const struct job *job, struct layers *layers)
+{
+	const char *path = job->path;
+	struct nx_changeset *changeset = walk->changeset;
+	NX_AUTO_FD path_fd = nx_fs_open(walk->upper_fd, path, O_PATH | O_DIRECTORY);
+	struct stat st;
+
+	if (path_fd < 0 || fstat(path_fd, &st) < 0)
+		return unreadable(walk, path, path_fd < 0 ? -path_fd : errno);
+	if ((st.st_mode & 0500) != 0500 && geteuid() != 0 &&
+	    nx_fs_chmod(path_fd, ".", (st.st_mode & 07777) | 0700) == 0) {
+		if (!nx_grow(&changeset->opened, &changeset->opened_capacity, changeset->n_opened,
+		             sizeof(*changeset->opened)))
+			return nomem(walk);
+		changeset->opened[changeset->n_opened++] = (struct nx_opened){ .path = path,
+			                                                       .mode = st.st_mode &
+			                                                               07777 };
+	}
+	return open_layer(walk, walk->upper_fd, path, &layers->upper_fd, &layers->upper, true);
 }
 
 static int compare_all(struct walk *walk, const struct job *job, const struct layers *layers,
@@ -594,8 +649,7 @@ static int do_job(struct walk *walk, const struct job *job)
 	if (!job->has_upper && !job->has_host && !job->lower)
 		return add_deleted_below(walk, job->path);
 	if (job->has_upper)
-		r = open_layer(walk, walk->upper_fd, job->path, &layers.upper_fd, &layers.upper,
-		               true);
+		r = open_upper(walk, job, &layers);
 	if (r == 0 && job->has_host)
 		r = open_layer(walk, walk->workspace_fd, job->path, &layers.host_fd, &layers.host,
 		               !merged);
@@ -690,10 +744,26 @@ int nx_changeset_read(struct nx_changeset *changeset, const struct nx_strategy *
 	return r;
 }
 
+void nx_changeset_close(const struct nx_changeset *changeset, int root_fd, bool only_new)
+{
+	/* The deepest first: closing a folder hides what is below it. */
+	for (size_t i = changeset->n_opened; i-- > 0;) {
+		const struct nx_opened *opened = &changeset->opened[i];
+		NX_AUTO_FD fd = -1;
+
+		if (only_new && !opened->is_new)
+			continue;
+		fd = nx_fs_open(root_fd, opened->path, O_PATH | O_DIRECTORY);
+		if (fd >= 0)
+			(void)nx_fs_chmod(fd, ".", opened->mode);
+	}
+}
+
 void nx_changeset_fini(struct nx_changeset *changeset)
 {
 	free(changeset->changes);
 	free(changeset->touches);
+	free(changeset->opened);
 	nx_arena_fini(&changeset->arena);
 	*changeset = (struct nx_changeset){ 0 };
 }

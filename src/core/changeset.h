@@ -74,6 +74,18 @@ struct nx_touch {
 	struct timespec then_ctime;
 };
 
+/**
+ * struct nx_opened - a folder of the upper that the command had closed to its owner
+ * @path: relative to the workspace
+ * @mode: the command's; nx_changeset_close() gives it back
+ * @is_new: the workspace has no folder there
+ */
+struct nx_opened {
+	const char *path;
+	mode_t mode;
+	bool is_new;
+};
+
 /** struct nx_changeset - all of it; entries are sorted by the bytes of their paths */
 struct nx_changeset {
 	struct nx_arena arena;
@@ -83,6 +95,9 @@ struct nx_changeset {
 	struct nx_touch *touches; /* no entries: folders, and files that only were touched */
 	size_t n_touches;
 	size_t touches_capacity;
+	struct nx_opened *opened; /* a folder comes before what is in it */
+	size_t n_opened;
+	size_t opened_capacity;
 };
 
 /** enum nx_changeset_flags - for nx_changeset_read() */
@@ -102,7 +117,8 @@ enum nx_changeset_flags {
  * @flags:        enum nx_changeset_flags
  * @err:          (out, optional)
  *
- * No process may still be able to write to the upper.
+ * No process may still be able to write to the upper. Folders in it that nobody
+ * may enter are opened, see nx_changeset_close().
  *
  * Return: 0, or a negative nexbox_errc.
  * Errors: NEXBOX_E_SYSTEM  something cannot be read.
@@ -113,6 +129,21 @@ enum nx_changeset_flags {
 int nx_changeset_read(struct nx_changeset *changeset, const struct nx_strategy *strategy,
                       int upper_fd, const struct stat *root, int workspace_fd,
                       const char *workspace, uint32_t flags, struct nexbox_error *err);
+
+/**
+ * nx_changeset_close() - give the folders of a tree the modes that were the command's
+ * @changeset: (borrowed)
+ * @root_fd:   (borrowed) the upper, or the workspace in a promotion
+ * @only_new:  only those that the workspace did not have: the others' modes are
+ *             changes of their own
+ *
+ * They are left open by nx_changeset_read(), because what is in them is read, and
+ * perhaps promoted. Those that are not there are passed over.
+ *
+ * Return: nothing.
+ * Context: any thread.
+ */
+void nx_changeset_close(const struct nx_changeset *changeset, int root_fd, bool only_new);
 
 /**
  * nx_changeset_fini() - free it

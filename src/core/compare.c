@@ -46,6 +46,20 @@ int nx_node_digest(const struct nx_node *node, bool is_ours, const char *path,
 	return nx_digest_fd(fd, path, ret_digest, err);
 }
 
+bool nx_node_open_up(const struct nx_node *node)
+{
+	mode_t needed = S_ISDIR(node->st.st_mode) ? 0500 : 0400;
+
+	if (S_ISLNK(node->st.st_mode) || (node->st.st_mode & needed) == needed || geteuid() == 0)
+		return false;
+	return nx_fs_chmod(node->dir_fd, node->name, (node->st.st_mode & 07777) | needed) == 0;
+}
+
+void nx_node_close_up(const struct nx_node *node)
+{
+	(void)nx_fs_chmod(node->dir_fd, node->name, node->st.st_mode & 07777);
+}
+
 int nx_node_target(const struct nx_node *node, struct nx_buf *target)
 {
 	char text[PATH_MAX];

@@ -49,6 +49,26 @@ int nx_node_digest(const struct nx_node *node, bool is_ours, const char *path,
 int nx_node_target(const struct nx_node *node, struct nx_buf *target);
 
 /**
+ * nx_node_open_up() - make an entry readable that the command has closed
+ * @node: (borrowed) of the upper, whose files are ours
+ *
+ * Attributes of a file that its owner may not read cannot be read either.
+ *
+ * Return: whether the mode was changed: then nx_node_close_up() is due.
+ * Context: any thread.
+ */
+bool nx_node_open_up(const struct nx_node *node);
+
+/**
+ * nx_node_close_up() - give it its mode back
+ * @node: (borrowed)
+ *
+ * Return: nothing.
+ * Context: any thread.
+ */
+void nx_node_close_up(const struct nx_node *node);
+
+/**
  * nx_compare_xattr() - whether the extended attributes differ
  * @strategy: (borrowed) whose private attributes do not count
  * @now:      (borrowed)

@@ -43,6 +43,8 @@ struct step {
 	char undo_name[24]; /* MOVE_OUT */
 	struct stat before; /* DRESS; and a folder that had to be opened for moving */
 	bool was_loosened;
+	bool xattrs_saved;
+	struct nx_buf xattrs; /* DRESS: those of before: name, size, value, in a row */
 };
 
 /* A folder whose mode had to be widened for a step in it. */
@@ -67,6 +69,8 @@ static void work_fini(struct work *work)
 {
 	for (size_t i = 0; i < work->n_loosened; i++)
 		nx_buf_fini(&work->loosened[i].path);
+	for (size_t i = 0; i < work->n_steps; i++)
+		nx_buf_fini(&work->steps[i].xattrs);
 	free(work->loosened);
 	free(work->steps);
 	free(work->is_shared);
@@ -654,6 +658,48 @@ static int rename_step(struct nx_promotion *promotion, struct step *step, const 
 	return -EINVAL;
 }
 
+/* Remembers the attributes of the host's inode, so that they can be taken back. */
+static int save_xattrs(struct nx_promotion *promotion, struct step *step, const struct spot *host)
+{
+	NX_CLEANUP(nx_buf_fini) struct nx_buf names = NX_BUF_INIT;
+	NX_CLEANUP(nx_buf_fini) struct nx_buf value = NX_BUF_INIT;
+	int r = nx_fs_list_xattr(host->dir_fd, host->name, &names);
+
+	for (const char *x = names.data; r == 0 && x && x < names.data + names.size;
+	     x += strlen(x) + 1) {
+		if (!nx_xattr_counts(promotion->strategy, x))
+			continue;
+		r = nx_fs_get_xattr(host->dir_fd, host->name, x, &value);
+		nx_buf_append(&step->xattrs, x, strlen(x) + 1);
+		nx_buf_append(&step->xattrs, &value.size, sizeof(value.size));
+		nx_buf_append(&step->xattrs, value.data, value.size);
+	}
+	return r == 0 && step->xattrs.failed ? -ENOMEM : r;
+}
+
+static int restore_xattrs(struct nx_promotion *promotion, const struct step *step,
+                          const struct spot *host)
+{
+	NX_CLEANUP(nx_buf_fini) struct nx_buf names = NX_BUF_INIT;
+	const char *end = step->xattrs.data + step->xattrs.size;
+	int r = nx_fs_list_xattr(host->dir_fd, host->name, &names);
+
+	for (const char *x = names.data; r == 0 && x && x < names.data + names.size;
+	     x += strlen(x) + 1)
+		if (nx_xattr_counts(promotion->strategy, x))
+			r = nx_fs_set_xattr(host->dir_fd, host->name, x, NULL);
+	for (const char *x = step->xattrs.data; r == 0 && x && x < end;) {
+		struct nx_buf value = NX_BUF_INIT;
+		const char *size_at = x + strlen(x) + 1;
+
+		memcpy(&value.size, size_at, sizeof(value.size));
+		value.data = (char *)size_at + sizeof(value.size);
+		r = nx_fs_set_xattr(host->dir_fd, host->name, x, &value);
+		x = value.data + value.size;
+	}
+	return r;
+}
+
 /* Mode, owner, attributes and time of @from, or of @change, put on the host's inode. */
 static int dress_host(struct nx_promotion *promotion, struct step *step, const struct spot *host,
                       const struct spot *upper)
@@ -667,7 +713,10 @@ static int dress_host(struct nx_promotion *promotion, struct step *step, const s
 	    fchownat(host->dir_fd, host->name, change->uid, change->gid, AT_SYMLINK_NOFOLLOW) < 0)
 		return -errno;
 	if (change && (change->entry.what & NEXBOX_WHAT_XATTR)) {
-		r = copy_xattrs(promotion, upper, host);
+		r = save_xattrs(promotion, step, host);
+		step->xattrs_saved = r == 0;
+		if (r == 0)
+			r = copy_xattrs(promotion, upper, host);
 		if (r == 0)
 			r = nx_fs_list_xattr(host->dir_fd, host->name, &names);
 		for (const char *x = names.data; r == 0 && x && x < names.data + names.size;
@@ -755,12 +804,45 @@ static int do_step(struct work *work, struct step *step)
 	return r;
 }
 
+/*
+ * Takes back what dress_host() did, as far as it got: what is as before is left
+ * alone, for one who could not change it cannot set it either.
+ */
+static int undress(struct nx_promotion *promotion, const struct step *step, const struct spot *host)
+{
+	const struct stat *before = &step->before;
+	struct timespec times[2] = { { .tv_nsec = UTIME_OMIT }, before->st_mtim };
+	struct stat now;
+	int r;
+
+	if (fstatat(host->dir_fd, host->name, &now, AT_SYMLINK_NOFOLLOW) < 0)
+		return -errno;
+	if ((now.st_uid != before->st_uid || now.st_gid != before->st_gid) &&
+	    fchownat(host->dir_fd, host->name, before->st_uid, before->st_gid,
+	             AT_SYMLINK_NOFOLLOW) < 0)
+		return -errno;
+	if (step->xattrs_saved) {
+		r = restore_xattrs(promotion, step, host);
+		if (r < 0)
+			return r;
+	}
+	if (now.st_mode != before->st_mode && !S_ISLNK(before->st_mode)) {
+		r = nx_fs_chmod(host->dir_fd, host->name, before->st_mode & 07777);
+		if (r < 0)
+			return r;
+	}
+	if ((now.st_mtim.tv_sec != before->st_mtim.tv_sec ||
+	     now.st_mtim.tv_nsec != before->st_mtim.tv_nsec) &&
+	    utimensat(host->dir_fd, host->name, times, AT_SYMLINK_NOFOLLOW) < 0)
+		return -errno;
+	return 0;
+}
+
 static int undo_step(struct work *work, struct step *step)
 {
 	struct nx_promotion *promotion = work->promotion;
 	AUTO_SPOT host = { .dir_fd = -1 };
 	AUTO_SPOT upper = { .dir_fd = -1 };
-	struct timespec times[2] = { { .tv_nsec = UTIME_OMIT }, step->before.st_mtim };
 	int r = find_spot(promotion->workspace_fd, step->path, &host);
 
 	if (r == 0 && step->kind != MOVE_OUT)
@@ -782,17 +864,7 @@ static int undo_step(struct work *work, struct step *step)
 			close_folder(step, &host);
 		return r;
 	case DRESS:
-		if (fchownat(host.dir_fd, host.name, step->before.st_uid, step->before.st_gid,
-		             AT_SYMLINK_NOFOLLOW) < 0 &&
-		    errno != EPERM)
-			return -errno;
-		if (!S_ISLNK(step->before.st_mode)) {
-			r = nx_fs_chmod(host.dir_fd, host.name, step->before.st_mode & 07777);
-			if (r < 0)
-				return r;
-		}
-		return utimensat(host.dir_fd, host.name, times, AT_SYMLINK_NOFOLLOW) < 0 ? -errno :
-		                                                                           0;
+		return undress(promotion, step, &host);
 	}
 	return -EINVAL;
 }
@@ -817,38 +889,46 @@ static void tighten(struct work *work)
 	work->n_loosened = 0;
 }
 
-/* Times of folders, and of files that were touched; and modes of changed folders last. */
-static void set_times(struct work *work)
+/*
+ * Times of folders, which every step in them has moved, and of files that were
+ * only touched: those of the view, or, when all was taken back, of before.
+ */
+static void set_times(struct work *work, bool taken_back)
 {
 	const struct nx_changeset *changeset = work->changeset;
 
 	for (size_t i = changeset->n_touches; i-- > 0;) {
 		const struct nx_touch *touch = &changeset->touches[i];
-		struct timespec times[2] = { { .tv_nsec = UTIME_OMIT }, touch->mtime };
+		struct timespec times[2] = { { .tv_nsec = UTIME_OMIT },
+			                     taken_back ? touch->then_mtime : touch->mtime };
 		AUTO_SPOT spot = { .dir_fd = -1 };
 
+		if (taken_back && touch->is_file)
+			continue;
 		if (find_spot(work->promotion->workspace_fd, touch->path, &spot) == 0)
 			(void)utimensat(spot.dir_fd, spot.name, times, AT_SYMLINK_NOFOLLOW);
 	}
 }
 
+/* Every step, the last first; one that cannot be taken back does not stop the rest. */
 static void take_back(struct work *work, const char *path, int os_code)
 {
-	for (size_t i = work->n_steps; i-- > 0;) {
-		int r;
+	const char *stuck = NULL;
+	int stuck_code = 0;
 
-		if (!work->steps[i].done)
-			continue;
-		r = undo_step(work, &work->steps[i]);
-		if (r < 0) {
-			/* Both versions are there: one in place, one in the box, which is kept. */
-			(void)stop(work->promotion, NEXBOX_COMMIT_FAILED, -r,
-			           "promotion failed, and '%s' could not be taken back",
-			           work->steps[i].path);
-			return;
+	for (size_t i = work->n_steps; i-- > 0;) {
+		int r = work->steps[i].done ? undo_step(work, &work->steps[i]) : 0;
+
+		if (r < 0 && !stuck) {
+			stuck = work->steps[i].path;
+			stuck_code = -r;
 		}
 	}
-	if (os_code == ESTALE)
+	if (stuck)
+		/* Both versions are there: one in place, one in the box, which is kept. */
+		(void)stop(work->promotion, NEXBOX_COMMIT_FAILED, stuck_code,
+		           "promotion failed, and '%s' could not be taken back", stuck);
+	else if (os_code == ESTALE)
 		(void)stop(work->promotion, NEXBOX_COMMIT_REFUSED, 0,
 		           "'%s' was changed on the host during the promotion; everything was taken "
 		           "back",
@@ -877,8 +957,10 @@ static int switch_over(struct work *work)
 		r = do_step(work, &work->steps[i]);
 		failed = &work->steps[i];
 	}
-	if (r == 0)
+	if (r == 0) {
+		nx_changeset_close(work->changeset, work->promotion->workspace_fd, true);
 		tighten(work);
+	}
 	/* Deepest first: closing a folder hides what is below it. */
 	for (size_t i = work->n_steps; i-- > 0 && r == 0;) {
 		if (!is_closing(&work->steps[i]))
@@ -888,9 +970,8 @@ static int switch_over(struct work *work)
 	}
 	if (r < 0)
 		take_back(work, failed->path, -r);
-	else
-		set_times(work);
 	tighten(work);
+	set_times(work, r < 0);
 	return r < 0 ? 1 : 0;
 }
 

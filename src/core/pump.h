@@ -51,7 +51,7 @@ struct nx_pump {
 	enum nx_pump_way from_way;
 	enum nx_pump_way to_way;
 	int broke; /* errno of the write that failed: EPIPE when the reader is gone */
-	bool asks;  /* @from_fd is the caller's terminal: only its foreground may read */
+	bool asks; /* @from_fd is the caller's terminal: only its foreground may read */
 	int64_t position;
 	size_t begin;
 	size_t end;

@@ -441,6 +441,8 @@ static void keep_box(struct run *run)
 	struct nexbox_error error = { 0 };
 	NX_AUTO_FD fd = -1;
 
+	if (run->view.upper_fd >= 0)
+		nx_changeset_close(&outcome->changeset, run->view.upper_fd, false);
 	if (nx_session_keep(run->session, &error) < 0)
 		return; /* the store is gone, or the disk is full: nothing to keep in */
 	outcome->public.kept = 1;

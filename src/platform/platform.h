@@ -87,10 +87,11 @@ enum nx_mark {
  * @discard:    no process is left: take the layers away, as far as it is quickly
  *              done; the session is removed afterwards in any case
  * @is_whiteout: whether an entry of the upper says "deleted"
- * @read_marks: what an upper folder says: *ret_marks (enum nx_mark), and with
- *              NX_MARK_REDIRECT the folder meant in @redirect: absolute within
- *              the view, or a name in the same folder. An unknown private
- *              attribute is NEXBOX_E_CORRUPT: guessing could delete a folder
+ * @read_marks: what an entry of the upper says, a name in @dir_fd: *ret_marks (enum
+ *              nx_mark), and with NX_MARK_REDIRECT the folder meant in @redirect:
+ *              absolute within the view, or a name in the same folder. An unknown
+ *              private attribute is NEXBOX_E_CORRUPT: guessing could delete a
+ *              folder, or take an empty file for the real one
  * @is_private: whether an extended attribute of the upper belongs to the layer
  *              and is none of the command's
  * @is_forged:  whether an extended attribute of the upper was set by the command
@@ -105,7 +106,7 @@ struct nx_strategy {
 	void (*settle)(const struct nx_view *view);
 	void (*discard)(const struct nx_view *view);
 	bool (*is_whiteout)(const struct stat *st);
-	int (*read_marks)(int dir_fd, const char *path, uint32_t *ret_marks,
+	int (*read_marks)(int dir_fd, const char *name, const char *path, uint32_t *ret_marks,
 	                  struct nx_buf *redirect, struct nexbox_error *err);
 	bool (*is_private)(const char *xattr_name);
 	bool (*is_forged)(const char *xattr_name);

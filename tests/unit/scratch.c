@@ -85,7 +85,7 @@ int scratch_setup(void **state)
 
 	assert_non_null(scratch);
 	(void)snprintf(scratch->path, sizeof(scratch->path), "%s/nexbox-unit.XXXXXX",
-		       base ? base : "/var/tmp");
+	               base ? base : "/var/tmp");
 	assert_non_null(mkdtemp(scratch->path));
 	(void)snprintf(scratch->ws, sizeof(scratch->ws), "%s/ws", scratch->path);
 	scratch->fd = open(scratch->path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
@@ -231,15 +231,14 @@ void copy_up(const struct scratch *scratch, const char *path)
 	} else if (S_ISREG(st.st_mode)) {
 		NX_AUTO_FD from_fd = openat(scratch->ws_fd, path, O_RDONLY | O_CLOEXEC);
 		NX_AUTO_FD to_fd = openat(scratch->upper_fd, path,
-					  O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+		                          O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
 
 		assert_true(from_fd >= 0 && to_fd >= 0);
 		assert_int_equal(nx_fs_copy_data(from_fd, to_fd), 0);
 	} else {
 		assert_int_equal(mknodat(scratch->upper_fd, path, st.st_mode, st.st_rdev), 0);
 	}
-	is_owner = fchownat(scratch->upper_fd, path, st.st_uid, st.st_gid, AT_SYMLINK_NOFOLLOW) ==
-		   0;
+	is_owner = fchownat(scratch->upper_fd, path, st.st_uid, st.st_gid, AT_SYMLINK_NOFOLLOW) == 0;
 	assert_true(is_owner || !is_root());
 	if (S_ISREG(st.st_mode) || S_ISDIR(st.st_mode)) {
 		copy_xattrs(scratch->ws_fd, scratch->upper_fd, path);
@@ -269,8 +268,7 @@ static void describe_xattrs(struct nx_buf *out, int dir_fd, const char *name)
 	}
 }
 
-static void describe_content(struct nx_buf *out, int dir_fd, const char *name,
-			     const struct stat *st)
+static void describe_content(struct nx_buf *out, int dir_fd, const char *name, const struct stat *st)
 {
 	unsigned char digest[NX_DIGEST_SIZE];
 	char target[PATH_MAX] = { 0 };
@@ -307,11 +305,11 @@ static void describe_tree(struct nx_buf *out, int dir_fd, const char *prefix, bo
 		nx_buf_printf(out, "%s %o %u:%u", path.data, st.st_mode, st.st_uid, st.st_gid);
 		if (with_times || !S_ISDIR(st.st_mode))
 			nx_buf_printf(out, " %lld.%09ld", (long long)st.st_mtim.tv_sec,
-				      st.st_mtim.tv_nsec);
+			              st.st_mtim.tv_nsec);
 		if (!S_ISDIR(st.st_mode))
 			nx_buf_printf(out, " %lld i%llu n%llu", (long long)st.st_size,
-				      (unsigned long long)st.st_ino,
-				      (unsigned long long)st.st_nlink);
+			              (unsigned long long)st.st_ino,
+			              (unsigned long long)st.st_nlink);
 		describe_content(out, dir_fd, name, &st);
 		describe_xattrs(out, dir_fd, name);
 		nx_buf_puts(out, "\n");
@@ -332,8 +330,7 @@ static char *describe(int dir_fd, bool with_times)
 	assert_int_equal(fstat(dir_fd, &st), 0);
 	nx_buf_printf(&out, ". %o %u:%u", st.st_mode, st.st_uid, st.st_gid);
 	if (with_times)
-		nx_buf_printf(&out, " %lld.%09ld", (long long)st.st_mtim.tv_sec,
-			      st.st_mtim.tv_nsec);
+		nx_buf_printf(&out, " %lld.%09ld", (long long)st.st_mtim.tv_sec, st.st_mtim.tv_nsec);
 	describe_xattrs(&out, dir_fd, ".");
 	nx_buf_puts(&out, "\n");
 	describe_tree(&out, dir_fd, "", with_times);

@@ -26,13 +26,13 @@ static const struct nx_strategy *strategy(void)
 }
 
 static int read_with(struct scratch *scratch, struct nx_changeset *changeset, uint32_t flags,
-		     struct nexbox_error *err)
+                     struct nexbox_error *err)
 {
 	struct stat root;
 
 	assert_int_equal(fstat(scratch->ws_fd, &root), 0);
 	return nx_changeset_read(changeset, strategy(), scratch->upper_fd, &root, scratch->ws_fd,
-				 scratch->ws, flags, err);
+	                         scratch->ws, flags, err);
 }
 
 static struct nx_changeset read_all(struct scratch *scratch)
@@ -54,8 +54,8 @@ static struct nx_changeset read_all(struct scratch *scratch)
 static char *text_of(const struct nx_changeset *changeset)
 {
 	static const char kinds[] = "?+~-!";
-	static const char *const words[] = { "content", "mode",	  "mtime", "xattr",
-					     "owner",	"target", "links" };
+	static const char *const words[] = { "content", "mode",   "mtime", "xattr",
+		                             "owner",   "target", "links" };
 	struct nx_buf out = NX_BUF_INIT;
 
 	nx_buf_puts(&out, "");
@@ -64,11 +64,11 @@ static char *text_of(const struct nx_changeset *changeset)
 		const char *separator = ":";
 
 		nx_buf_printf(&out, "%s%c%s%s%s", i ? " " : "", kinds[change->entry.kind],
-			      change->entry.path,
-			      change->entry.type == NEXBOX_TYPE_DIRECTORY ? "/" :
-			      change->entry.type == NEXBOX_TYPE_SYMLINK	  ? "@" :
-									    "",
-			      change->flags & NX_CHANGE_TOP ? "*" : "");
+		              change->entry.path,
+		              change->entry.type == NEXBOX_TYPE_DIRECTORY ? "/" :
+		              change->entry.type == NEXBOX_TYPE_SYMLINK   ? "@" :
+		                                                            "",
+		              change->flags & NX_CHANGE_TOP ? "*" : "");
 		if (change->flags & NX_CHANGE_FROM_LOWER)
 			nx_buf_printf(&out, "<%s", change->source);
 		for (size_t k = 0; k < NX_ARRAY_SIZE(words); k++) {
@@ -94,7 +94,7 @@ static void assert_digest(const unsigned char *digest, const char *begin)
 	char hex[9];
 
 	(void)snprintf(hex, sizeof(hex), "%02x%02x%02x%02x", digest[0], digest[1], digest[2],
-		       digest[3]);
+	               digest[3]);
 	assert_string_equal(hex, begin);
 }
 
@@ -136,7 +136,7 @@ static void a_new_time_alone_is_no_change_but_is_passed_on(void **state)
 	assert_int_equal(changeset.n_changes, 0);
 	for (size_t i = 0; i < changeset.n_touches; i++)
 		found |= strcmp(changeset.touches[i].path, "file") == 0 &&
-			 changeset.touches[i].mtime.tv_sec == 1234567890;
+		         changeset.touches[i].mtime.tv_sec == 1234567890;
 	assert_true(found);
 }
 
@@ -417,11 +417,11 @@ static void every_type_can_become_every_other(void **state)
 		assert_int_equal(change->entry.type, to);
 		assert_true(change->flags & NX_CHANGE_TOP);
 		assert_int_equal((change->flags & NX_CHANGE_WAS_DIRECTORY) != 0,
-				 from == NEXBOX_TYPE_DIRECTORY);
+		                 from == NEXBOX_TYPE_DIRECTORY);
 		assert_int_equal((change->entry.flags & NEXBOX_ENTRY_HAS_BEFORE) != 0,
-				 from == NEXBOX_TYPE_FILE);
+		                 from == NEXBOX_TYPE_FILE);
 		assert_int_equal((change->entry.flags & NEXBOX_ENTRY_HAS_AFTER) != 0,
-				 to == NEXBOX_TYPE_FILE);
+		                 to == NEXBOX_TYPE_FILE);
 	}
 }
 
@@ -464,8 +464,7 @@ static void an_opaque_folder_hides_what_was_there(void **state)
 	set_xattr(scratch->upper_fd, "d", "user.overlay.opaque", "y");
 	put(scratch->upper_fd, "d/changed", "y");
 	put(scratch->upper_fd, "d/new", "y");
-	assert_changes(scratch,
-		       "~d/changed*:content,mtime -d/e/* -d/e/f -d/gone* +d/new*");
+	assert_changes(scratch, "~d/changed*:content,mtime -d/e/* -d/e/f -d/gone* +d/new*");
 }
 
 static void a_redirect_is_a_folder_that_was_renamed(void **state)
@@ -482,9 +481,8 @@ static void a_redirect_is_a_folder_that_was_renamed(void **state)
 	set_xattr(scratch->upper_fd, "new", "user.overlay.redirect", "old");
 	add_whiteout(scratch->upper_fd, "new/removed");
 	put(scratch->upper_fd, "new/added", "x");
-	assert_changes(scratch,
-		       "+new/* +new/a<old/a +new/added +new/e/<old/e +new/e/b<old/e/b "
-		       "-old/* -old/a -old/e/ -old/e/b -old/removed");
+	assert_changes(scratch, "+new/* +new/a<old/a +new/added +new/e/<old/e +new/e/b<old/e/b "
+	                        "-old/* -old/a -old/e/ -old/e/b -old/removed");
 }
 
 static void an_absolute_redirect_starts_at_the_root_of_the_view(void **state)
@@ -518,7 +516,7 @@ static void a_redirect_within_a_renamed_folder_is_followed_there(void **state)
 	add_folder(scratch->upper_fd, "b/other", 0755);
 	set_xattr(scratch->upper_fd, "b/other", "user.overlay.redirect", "inner");
 	assert_changes(scratch, "-a/* -a/inner/ -a/inner/file +b/* +b/other/ "
-				"+b/other/file<a/inner/file");
+	                        "+b/other/file<a/inner/file");
 }
 
 /* mv a tmp; mv b a; mv tmp b: both are there, and neither shows what it showed. */
@@ -673,8 +671,7 @@ static void file_capabilities_are_flagged(void **state)
 	put(scratch->ws_fd, "file", "x");
 	copy_up(scratch, "file");
 	fd = openat(scratch->upper_fd, "file", O_RDONLY | O_CLOEXEC);
-	assert_int_equal(
-		fsetxattr(fd, "security.capability", capability, sizeof(capability), 0), 0);
+	assert_int_equal(fsetxattr(fd, "security.capability", capability, sizeof(capability), 0), 0);
 	changeset = read_all(scratch);
 	assert_int_equal(find_change(&changeset, "file")->entry.what, NEXBOX_WHAT_XATTR);
 	assert_true(find_change(&changeset, "file")->flags & NX_CHANGE_CAPABILITY);
@@ -739,6 +736,7 @@ static void what_the_command_closed_is_read_and_closed_again(void **state)
 	assert_int_equal(find_change(&changeset, "d")->entry.mode, 0);
 	assert_int_equal(find_change(&changeset, "d/file")->entry.mode, 0);
 	assert_digest(find_change(&changeset, "d/file")->entry.blake3_after, "ea8f163d");
+	nx_changeset_close(&changeset, scratch->upper_fd, false);
 	assert_int_equal(fstatat(scratch->upper_fd, "d", &st, 0), 0);
 	assert_int_equal(st.st_mode & 07777, 0);
 	set_mode(scratch->upper_fd, "d", 0755);
@@ -777,7 +775,7 @@ static void names_are_bytes_and_entries_are_sorted_by_them(void **state)
 	assert_int_equal(changeset.n_changes, 7);
 	for (size_t i = 1; i < changeset.n_changes; i++)
 		assert_true(strcmp(changeset.changes[i - 1].entry.path,
-				   changeset.changes[i].entry.path) < 0);
+		                   changeset.changes[i].entry.path) < 0);
 	assert_non_null(find_change(&changeset, "\xff\xfe"));
 	assert_non_null(find_change(&changeset, "new\nline"));
 	assert_non_null(find_change(&changeset, longest));
@@ -819,9 +817,8 @@ static int with_a_mount(struct scratch *scratch)
 	    mount("none", path, "tmpfs", 0, NULL) < 0)
 		return 9;
 	ws_fd = open(scratch->ws, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-	if (fstat(ws_fd, &root) < 0 ||
-	    nx_changeset_read(&changeset, strategy(), scratch->upper_fd, &root, ws_fd, scratch->ws, 0,
-			      NULL) < 0)
+	if (fstat(ws_fd, &root) < 0 || nx_changeset_read(&changeset, strategy(), scratch->upper_fd,
+	                                                 &root, ws_fd, scratch->ws, 0, NULL) < 0)
 		return 1;
 	return changeset.n_changes == 0 ? 0 : 2;
 }

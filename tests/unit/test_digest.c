@@ -48,18 +48,16 @@ static void published_vectors_come_out(void **state)
 
 	put(scratch->ws_fd, "empty", "");
 	digest_of(scratch->ws_fd, "empty", hex);
-	assert_string_equal(hex,
-			    "af1349b9f5f9a1a6a0404dea36dcc9499bcb25c9adc112b7cc9a93cae41f3262");
+	assert_string_equal(hex, "af1349b9f5f9a1a6a0404dea36dcc9499bcb25c9adc112b7cc9a93cae41f3262");
 	put_bytes(scratch->ws_fd, "zero", "", 1);
 	digest_of(scratch->ws_fd, "zero", hex);
-	assert_string_equal(hex,
-			    "2d3adedff11b61f14c886e35afa036736dcd87a74d27b5c1510225d0f592e213");
+	assert_string_equal(hex, "2d3adedff11b61f14c886e35afa036736dcd87a74d27b5c1510225d0f592e213");
 }
 
 static void files_of_all_sizes_hash_as_b3sum_does(void **state)
 {
-	static const size_t sizes[] = { 0,     1,     1023,   1024,       1025,         16383,
-					16384, 16385, 262144, 1 << 20, (1 << 20) + 1 };
+	static const size_t sizes[] = { 0,     1,     1023,   1024,    1025,         16383,
+		                        16384, 16385, 262144, 1 << 20, (1 << 20) + 1 };
 	struct scratch *scratch = *state;
 	NX_AUTO_FREE unsigned char *data = malloc((1 << 20) + 1);
 
@@ -101,8 +99,7 @@ static void a_folder_cannot_be_hashed(void **state)
 	unsigned char digest[NX_DIGEST_SIZE];
 	struct nexbox_error err = { 0 };
 
-	assert_int_equal(nx_digest_fd(scratch->ws_fd, "a\nfolder", digest, &err),
-			 -NEXBOX_E_SYSTEM);
+	assert_int_equal(nx_digest_fd(scratch->ws_fd, "a\nfolder", digest, &err), -NEXBOX_E_SYSTEM);
 	assert_string_equal(err.where, "digest");
 	assert_string_equal(err.message, "cannot read 'a\\x0afolder'");
 }

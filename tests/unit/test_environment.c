@@ -32,7 +32,7 @@ static struct made make(uint32_t flags, const char *const *envp, const char *con
 	while (env_set && env_set[options.n_env_set])
 		options.n_env_set++;
 	made.code = nx_environment_make(&options, WORKSPACE, HOME, &made.arena, &made.envp,
-					&made.error);
+	                                &made.error);
 	return made;
 }
 
@@ -59,7 +59,8 @@ static const char *value(const struct made *made, const char *name)
 
 static void ordinary_variables_pass_through_in_order(void **state)
 {
-	struct made made = make(0, LIST("PATH=/bin", "A=1", "EMPTY=", "B=x=y", "PYTHONPATH=/x"), NULL);
+	struct made made = make(0, LIST("PATH=/bin", "A=1", "EMPTY=", "B=x=y", "PYTHONPATH=/x"),
+	                        NULL);
 
 	(void)state;
 	assert_int_equal(made.code, 0);
@@ -85,16 +86,35 @@ static void without_an_environment_there_is_an_empty_one(void **state)
 static void credentials_and_sockets_are_dropped_by_the_table(void **state)
 {
 	static const char *const names[] = {
-		"SSH_AUTH_SOCK",    "GPG_AGENT_INFO",  "DBUS_SESSION_BUS_ADDRESS",
-		"DISPLAY",          "WAYLAND_DISPLAY", "XDG_RUNTIME_DIR",
-		"DOCKER_HOST",      "KUBECONFIG",      "NOTIFY_SOCKET",
-		"LISTEN_FDS",       "TMUX",            "VSCODE_IPC_HOOK",
-		"GITHUB_TOKEN",     "TOKEN",           "MY_TOKEN_FILE",
-		"DB_PASSWORD",      "CLIENT_SECRET",   "SECRET_KEY_BASE",
-		"OPENAI_API_KEY",   "API_KEY",         "AWS_SECRET_ACCESS_KEY",
-		"AWS_PROFILE",      "AZURE_TENANT_ID", "GOOGLE_APPLICATION_CREDENTIALS",
-		"SIGN_PRIVATE_KEY", "PGPASSWORD",      "NPM_CONFIG__AUTH",
-		"LD_PRELOAD",       "LD_AUDIT",
+		"SSH_AUTH_SOCK",
+		"GPG_AGENT_INFO",
+		"DBUS_SESSION_BUS_ADDRESS",
+		"DISPLAY",
+		"WAYLAND_DISPLAY",
+		"XDG_RUNTIME_DIR",
+		"DOCKER_HOST",
+		"KUBECONFIG",
+		"NOTIFY_SOCKET",
+		"LISTEN_FDS",
+		"TMUX",
+		"VSCODE_IPC_HOOK",
+		"GITHUB_TOKEN",
+		"TOKEN",
+		"MY_TOKEN_FILE",
+		"DB_PASSWORD",
+		"CLIENT_SECRET",
+		"SECRET_KEY_BASE",
+		"OPENAI_API_KEY",
+		"API_KEY",
+		"AWS_SECRET_ACCESS_KEY",
+		"AWS_PROFILE",
+		"AZURE_TENANT_ID",
+		"GOOGLE_APPLICATION_CREDENTIALS",
+		"SIGN_PRIVATE_KEY",
+		"PGPASSWORD",
+		"NPM_CONFIG__AUTH",
+		"LD_PRELOAD",
+		"LD_AUDIT",
 	};
 
 	(void)state;
@@ -115,8 +135,10 @@ static void credentials_and_sockets_are_dropped_by_the_table(void **state)
 
 static void names_that_only_look_alike_stay(void **state)
 {
-	static const char *const names[] = { "TOKENIZERS_PARALLELISM", "AWSOME", "SSH", "DISPLAYS",
-					     "KEY", "PASSWORD_FILE_NOT", "TMUXINATOR" };
+	static const char *const names[] = {
+		"TOKENIZERS_PARALLELISM", "AWSOME",    "SSH", "DISPLAYS", "KEY",
+		"PASSWORD_FILE_NOT",      "TMUXINATOR"
+	};
 
 	(void)state;
 	for (size_t i = 0; i < NX_ARRAY_SIZE(names); i++) {
@@ -182,9 +204,9 @@ static void keeping_what_is_not_there_adds_nothing(void **state)
 static void a_clean_environment_keeps_what_is_essential(void **state)
 {
 	struct made made = make(NEXBOX_RUN_CLEAN_ENV,
-				LIST("PATH=/bin", "HOME=/h", "LC_ALL=C", "LANG=C", "TERM=xterm",
-				     "FOO=1", "PYTHONPATH=/x", "TMPDIR=/tmp", "KEEP=2"),
-				LIST("KEEP", "SET=3"));
+	                        LIST("PATH=/bin", "HOME=/h", "LC_ALL=C", "LANG=C", "TERM=xterm",
+	                             "FOO=1", "PYTHONPATH=/x", "TMPDIR=/tmp", "KEEP=2"),
+	                        LIST("KEEP", "SET=3"));
 
 	(void)state;
 	assert_string_equal(value(&made, "PATH"), "/bin");

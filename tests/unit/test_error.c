@@ -18,7 +18,7 @@ static void a_failure_is_described_and_returned_in_one_statement(void **state)
 
 	(void)state;
 	assert_int_equal(nx_fail(&err, NEXBOX_E_BUSY, EAGAIN, "store", "'%s' is %d", "x", 7),
-			 -NEXBOX_E_BUSY);
+	                 -NEXBOX_E_BUSY);
 	assert_int_equal(err.code, NEXBOX_E_BUSY);
 	assert_int_equal(err.os_code, EAGAIN);
 	assert_string_equal(err.where, "store");
@@ -45,7 +45,7 @@ static void ordinary_paths_are_quoted_as_they_are(void **state)
 	(void)state;
 	assert_string_equal(nx_quote("/a b/c'd\"e~"), "/a b/c'd\"e~");
 	assert_string_equal(nx_quote("n\xc3\xa4me \xe2\x82\xac \xf0\x9f\x98\x80"),
-			    "n\xc3\xa4me \xe2\x82\xac \xf0\x9f\x98\x80");
+	                    "n\xc3\xa4me \xe2\x82\xac \xf0\x9f\x98\x80");
 	assert_string_equal(nx_quote(""), "");
 }
 
@@ -61,7 +61,9 @@ static void bytes_that_could_steer_a_terminal_are_escaped(void **state)
 static void control_characters_beyond_ascii_are_escaped_as_well(void **state)
 {
 	(void)state;
-	assert_string_equal(nx_quote("\xc2\x9b" "31m"), "\\xc2\\x9b31m");
+	assert_string_equal(nx_quote("\xc2\x9b"
+	                             "31m"),
+	                    "\\xc2\\x9b31m");
 	assert_string_equal(nx_quote("\xc2\x85"), "\\xc2\\x85");
 	assert_string_equal(nx_quote("\xc2\xa0"), "\xc2\xa0");
 }

@@ -53,9 +53,8 @@ static void write_structure(struct nx_json *json)
 static void commas_stand_where_they_are_due(void **state)
 {
 	(void)state;
-	assert_writes(write_structure,
-		      "[{},[],{\"a\":1,\"b\":{\"c\":true,\"d\":false},\"e\":null,"
-		      "\"f\":[-9223372036854775808,9223372036854775807]}]");
+	assert_writes(write_structure, "[{},[],{\"a\":1,\"b\":{\"c\":true,\"d\":false},\"e\":null,"
+	                               "\"f\":[-9223372036854775808,9223372036854775807]}]");
 }
 
 static void write_strings(struct nx_json *json)
@@ -72,13 +71,16 @@ static void strings_are_escaped_and_utf8_stays(void **state)
 {
 	(void)state;
 	assert_writes(write_strings,
-		      "[\"plain\",null,\"\",\"q\\\"b\\\\s/n\\nt\\u0009r\\u000de\\u001b d\\u007f\","
-		      "\"\xc3\xa9 \xe2\x82\xac \xf0\x9f\x98\x80\",\"a\\u0000b\"]");
+	              "[\"plain\",null,\"\",\"q\\\"b\\\\s/n\\nt\\u0009r\\u000de\\u001b d\\u007f\","
+	              "\"\xc3\xa9 \xe2\x82\xac \xf0\x9f\x98\x80\",\"a\\u0000b\"]");
 }
 
 static void write_bad_text(struct nx_json *json)
 {
-	nx_json_text(json, NULL, "a\xff\xfe" "b", 4);
+	nx_json_text(json, NULL,
+	             "a\xff\xfe"
+	             "b",
+	             4);
 	nx_json_text(json, NULL, "\xe2\x82", 2);
 	nx_json_text(json, NULL, "\xed\xa0\x80", 3);
 	/* The text ends in the middle of a character; what is behind is not ours. */
@@ -90,8 +92,8 @@ static void bytes_that_are_no_text_become_replacement_characters(void **state)
 {
 	(void)state;
 	assert_writes(write_bad_text, "[\"a\\ufffd\\ufffdb\",\"\\ufffd\\ufffd\","
-				      "\"\\ufffd\\ufffd\\ufffd\",\"x\\ufffd\","
-				      "\"\\ufffd\\ufffd\\ufffd\"]");
+	                              "\"\\ufffd\\ufffd\\ufffd\",\"x\\ufffd\","
+	                              "\"\\ufffd\\ufffd\\ufffd\"]");
 }
 
 static void write_paths(struct nx_json *json)
@@ -111,8 +113,8 @@ static void a_path_that_is_no_text_is_an_object_with_its_bytes(void **state)
 {
 	(void)state;
 	assert_writes(write_paths,
-		      "[\"dir/n\xc3\xa4me\",null,{\"bytes\":\"/w==\"},{\"bytes\":\"Yf8=\"},"
-		      "{\"bytes\":\"YWL/\"},{\"bytes\":\"+//+\"},{\"p\":{\"bytes\":\"/w==\"}}]");
+	              "[\"dir/n\xc3\xa4me\",null,{\"bytes\":\"/w==\"},{\"bytes\":\"Yf8=\"},"
+	              "{\"bytes\":\"YWL/\"},{\"bytes\":\"+//+\"},{\"p\":{\"bytes\":\"/w==\"}}]");
 }
 
 static void write_hex(struct nx_json *json)

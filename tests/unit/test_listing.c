@@ -22,7 +22,8 @@ static void an_empty_folder_has_no_names(void **state)
 
 static void names_are_sorted_by_their_bytes(void **state)
 {
-	static const char *const sorted[] = { "\n", "...", "..x", ".x", "A", "a", "a-b", "ab", "\xff" };
+	static const char *const sorted[] = { "\n", "...", "..x", ".x",  "A",
+		                              "a",  "a-b", "ab",  "\xff" };
 	struct scratch *scratch = *state;
 	NX_CLEANUP(nx_listing_fini) struct nx_listing listing = { 0 };
 

@@ -98,32 +98,34 @@ static void every_way_to_end_is_told(void **state)
 	public->exit_code = 0;
 	public->status = 0;
 	exited = document(outcome, false);
-	assert_non_null(strstr(exited, "\"exit_code\":0,\"signal\":null,\"status\":0,\"error\":null"));
+	assert_non_null(
+		strstr(exited, "\"exit_code\":0,\"signal\":null,\"status\":0,\"error\":null"));
 	public->exit_code = -1;
 	public->signal_number = 9;
 	public->status = 137;
 	public->timed_out = 1;
 	public->unreaped = 1;
 	public->limits_hit = NEXBOX_LIMIT_DEADLINE | NEXBOX_LIMIT_MEMORY | NEXBOX_LIMIT_PIDS |
-			     NEXBOX_LIMIT_CPU_TIME | NEXBOX_LIMIT_DISK | NEXBOX_LIMIT_OUTPUT;
+	                     NEXBOX_LIMIT_CPU_TIME | NEXBOX_LIMIT_DISK | NEXBOX_LIMIT_OUTPUT;
 	(void)nx_fail(&public->error, NEXBOX_E_DENIED, EACCES, "store", "no '%s'", "x\"y");
 	killed = document(outcome, false);
-	assert_non_null(strstr(killed,
-			       "\"exit_code\":null,\"signal\":9,\"status\":137,"
-			       "\"error\":{\"code\":\"denied\",\"os_code\":13,\"where\":\"store\","
-			       "\"message\":\"no 'x\\\"y'\"},\"timed_out\":true,\"unreaped\":true,"
-			       "\"limits_hit\":[\"deadline\",\"memory\",\"pids\",\"cpu-time\",\"disk\","
-			       "\"output\"]"));
+	assert_non_null(
+		strstr(killed,
+	               "\"exit_code\":null,\"signal\":9,\"status\":137,"
+	               "\"error\":{\"code\":\"denied\",\"os_code\":13,\"where\":\"store\","
+	               "\"message\":\"no 'x\\\"y'\"},\"timed_out\":true,\"unreaped\":true,"
+	               "\"limits_hit\":[\"deadline\",\"memory\",\"pids\",\"cpu-time\",\"disk\","
+	               "\"output\"]"));
 }
 
 static struct nx_change *add(struct nx_outcome *outcome, const char *path, uint32_t kind,
-			     uint32_t type)
+                             uint32_t type)
 {
 	struct nx_changeset *changeset = &outcome->changeset;
 	struct nx_change *change;
 
 	assert_true(nx_grow(&changeset->changes, &changeset->capacity, changeset->n_changes,
-			    sizeof(*changeset->changes)));
+	                    sizeof(*changeset->changes)));
 	change = &changeset->changes[changeset->n_changes++];
 	*change = (struct nx_change){
 		.entry = { .path = path, .kind = kind, .type = type, .mode = 0644 },
@@ -221,7 +223,7 @@ static void captured_output_is_text(void **state)
 	outcome->public.stderr_truncated = 1;
 	text = document(outcome, true);
 	assert_non_null(strstr(text, "\"stdout\":\"a\\u0000\\ufffd\\n\",\"stderr\":\"\","
-				     "\"stdout_truncated\":false,\"stderr_truncated\":true}"));
+	                             "\"stdout_truncated\":false,\"stderr_truncated\":true}"));
 }
 
 static int refuse(void *userdata, const void *data, size_t size)

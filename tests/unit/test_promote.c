@@ -343,7 +343,7 @@ static uint32_t type_at(int dir_fd, const char *path)
 
 /* Calls @act for each pair of types, with its name. */
 static void for_each_pair(void (*act)(struct scratch *, const char *, uint32_t, uint32_t),
-			  struct scratch *scratch)
+                          struct scratch *scratch)
 {
 	for (uint32_t from = NEXBOX_TYPE_FILE; from <= NEXBOX_TYPE_SOCKET; from++) {
 		for (uint32_t to = NEXBOX_TYPE_FILE; to <= NEXBOX_TYPE_SOCKET; to++) {
@@ -450,8 +450,7 @@ static void new_hard_links_arrive_as_one_file(void **state)
 	promote_all(scratch);
 	assert_int_equal(stat_of(scratch->ws_fd, "a").st_nlink, 3);
 	assert_int_equal(stat_of(scratch->ws_fd, "a").st_ino, stat_of(scratch->ws_fd, "b").st_ino);
-	assert_int_equal(stat_of(scratch->ws_fd, "a").st_ino,
-			 stat_of(scratch->ws_fd, "d/c").st_ino);
+	assert_int_equal(stat_of(scratch->ws_fd, "a").st_ino, stat_of(scratch->ws_fd, "d/c").st_ino);
 }
 
 /* A second name outside the changeset is a second way to write to it. */
@@ -466,7 +465,7 @@ static void a_file_that_something_else_holds_is_copied(void **state)
 	promote_all(scratch);
 	assert_int_equal(stat_of(scratch->ws_fd, "file").st_nlink, 1);
 	assert_int_not_equal(stat_of(scratch->ws_fd, "file").st_ino,
-			     stat_of(scratch->fd, "elsewhere").st_ino);
+	                     stat_of(scratch->fd, "elsewhere").st_ino);
 	assert_content(scratch->ws_fd, "file", "content");
 	assert_int_equal(stat_of(scratch->ws_fd, "file").st_mode & 07777, 0751);
 	assert_int_equal(stat_of(scratch->ws_fd, "file").st_mtim.tv_sec, 1234567890);
@@ -842,7 +841,7 @@ static void assert_taken_back(struct scratch *scratch, struct attempt *attempt)
 
 	promote(attempt);
 	assert_true(attempt->promotion.status == NEXBOX_COMMIT_FAILED ||
-		    attempt->promotion.status == NEXBOX_COMMIT_REFUSED);
+	            attempt->promotion.status == NEXBOX_COMMIT_REFUSED);
 	assert_string_not_equal(attempt->promotion.reason, "");
 	after = manifest_without_folder_times(scratch->ws_fd);
 	assert_string_equal(before, after);
@@ -1028,7 +1027,8 @@ static int promote_as_another(struct scratch *scratch)
 	after = manifest_without_folder_times(scratch->ws_fd);
 	if (strcmp(before, after) == 0)
 		return 0;
-	(void)fprintf(stderr, "%s\n-- before\n%s-- after\n%s", attempt.promotion.reason, before, after);
+	(void)fprintf(stderr, "%s\n-- before\n%s-- after\n%s", attempt.promotion.reason, before,
+	              after);
 	return 3;
 }
 

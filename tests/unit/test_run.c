@@ -17,9 +17,14 @@
 
 /* ---- scripts ------------------------------------------------------------------------ */
 
-#define EVENT(kind_, ...) { .event = { .kind = NX_EVENT_##kind_, ##__VA_ARGS__ } }
-#define EVENT_ON(when_, kind_, ...) \
-	{ .when = NX_FAKE_ON_##when_, .event = { .kind = NX_EVENT_##kind_, ##__VA_ARGS__ } }
+#define EVENT(kind_, ...)                                           \
+	{                                                           \
+		.event = {.kind = NX_EVENT_##kind_, ##__VA_ARGS__ } \
+	}
+#define EVENT_ON(when_, kind_, ...)                                                             \
+	{                                                                                       \
+		.when = NX_FAKE_ON_##when_, .event = {.kind = NX_EVENT_##kind_, ##__VA_ARGS__ } \
+	}
 
 /* What an enclave says of a command that ends by itself. */
 #define EXITS(...) EVENT(READY), EVENT(STARTED), EVENT(EXITED, __VA_ARGS__)
@@ -42,8 +47,7 @@ struct box {
 
 static struct box box_of(struct scratch *scratch, uint32_t flags)
 {
-	struct box box = { .scratch = scratch,
-			   .options = NEXBOX_RUN_OPTIONS_INIT };
+	struct box box = { .scratch = scratch, .options = NEXBOX_RUN_OPTIONS_INIT };
 
 	nx_fake_script = (struct nx_fake_script){ .failed_code = NEXBOX_E_UNSUPPORTED };
 	box.options.argv = command;
@@ -87,7 +91,7 @@ static void box_fini(struct box *box)
 #define AUTO_BOX NX_CLEANUP(box_fini) struct box
 
 static void assert_end(const struct box *box, int exit_code, int signal_number, int status,
-		       uint32_t commit_status)
+                       uint32_t commit_status)
 {
 	assert_int_equal(box->code, 0);
 	assert_int_equal(box->public->exit_code, exit_code);
@@ -95,7 +99,7 @@ static void assert_end(const struct box *box, int exit_code, int signal_number, 
 	assert_int_equal(box->public->status, status);
 	assert_int_equal(box->public->commit_status, commit_status);
 	assert_int_equal(box->public->committed, commit_status == NEXBOX_COMMIT_PROMOTED ||
-							 commit_status == NEXBOX_COMMIT_NOTHING);
+	                                                 commit_status == NEXBOX_COMMIT_NOTHING);
 }
 
 static void assert_nothing_left(const struct box *box)
@@ -815,8 +819,7 @@ static void many_runs_leave_no_descriptor(void **state)
 		PLAY(EVENT(READY), EVENT(STARTED), EVENT(EXITED, .exit_code = 0, .alone = true));
 		nx_fake_script.command = i % 3 ? says_something : NULL;
 		run(&box);
-		assert_end(&box, 0, 0, 0,
-			   i % 2 ? NEXBOX_COMMIT_NOTHING : NEXBOX_COMMIT_NOT_ASKED);
+		assert_end(&box, 0, 0, 0, i % 2 ? NEXBOX_COMMIT_NOTHING : NEXBOX_COMMIT_NOT_ASKED);
 		assert_nothing_left(&box);
 	}
 	assert_int_equal(n_descriptors(), before);

@@ -25,7 +25,7 @@ static struct nexbox_run_options options_of(struct scratch *scratch)
 }
 
 static void assert_wrong(const struct nexbox_run_options *options, enum nexbox_errc code,
-			 const char *where, const char *words)
+                         const char *where, const char *words)
 {
 	struct nx_spec spec = { .workspace_fd = -1 };
 	struct nexbox_error err = { 0 };
@@ -161,8 +161,8 @@ static void paths_become_real_and_absolute(void **state)
 	add_symlink(scratch->fd, "link", "ws");
 	(void)snprintf(expected, sizeof(expected), "%s/sub", scratch->ws);
 	for (size_t i = 0; i < 4; i++) {
-		options.workspace =
-			((const char *const[]){ "ws", "./link/", "ws/../link/sub/..", "link/." })[i];
+		options.workspace = ((const char *const[]){ "ws", "./link/", "ws/../link/sub/..",
+		                                            "link/." })[i];
 		options.cwd = scratch->path;
 		spec = read_right(&options);
 		assert_string_equal(spec.workspace, scratch->ws);
@@ -267,7 +267,7 @@ static void a_home_that_is_none_is_not_believed(void **state)
 }
 
 static void assert_wrong_grant(struct scratch *scratch, uint32_t kind, const char *path,
-			       const char *words)
+                               const char *words)
 {
 	struct nexbox_run_options options = options_of(scratch);
 	struct nexbox_grant grant = { .kind = kind, .path = path };
@@ -329,9 +329,7 @@ static void a_grant_of_a_newer_version_is_refused(void **state)
 {
 	struct scratch *scratch = *state;
 	struct nexbox_run_options options = options_of(scratch);
-	struct nexbox_grant grant = {
-		.kind = NEXBOX_GRANT_READ, .path = "/usr", .reserved_zero = 1
-	};
+	struct nexbox_grant grant = { .kind = NEXBOX_GRANT_READ, .path = "/usr", .reserved_zero = 1 };
 	struct nx_spec spec = { .workspace_fd = -1 };
 
 	options.grants = &grant;

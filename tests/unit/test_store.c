@@ -173,7 +173,7 @@ static void what_is_kept_or_alive_or_not_ours_is_not_swept(void **state)
 	add_folder(scratch->ws_fd, ".nexbox/sessions/box_alive", 0700);
 	add_folder(scratch->ws_fd, ".nexbox/sessions/somebody's", 0700);
 	alive_fd = openat(scratch->ws_fd, ".nexbox/sessions/box_alive",
-			  O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	                  O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	assert_int_equal(flock(alive_fd, LOCK_EX | LOCK_NB), 0);
 	session = session_of(scratch);
 	session = nx_session_free(session);

@@ -52,13 +52,14 @@ static void what_is_not_utf8_has_no_length(void **state)
 		"\xed\xbf\xbf",     /* likewise */
 		"\xf4\x90\x80\x80", /* above U+10FFFF */
 		"\xf5\x80\x80\x80", /* likewise */
-		"\xfe",             "\xff",
-		"\xc3",             /* cut */
-		"\xe2\x82",         /* cut */
-		"\xf0\x9f\x98",     /* cut */
-		"\xc3(",            /* no tail */
-		"\xe2\x82(",        /* likewise */
-		"\xe2(\xac",        /* likewise */
+		"\xfe",
+		"\xff",
+		"\xc3",         /* cut */
+		"\xe2\x82",     /* cut */
+		"\xf0\x9f\x98", /* cut */
+		"\xc3(",        /* no tail */
+		"\xe2\x82(",    /* likewise */
+		"\xe2(\xac",    /* likewise */
 	};
 
 	(void)state;

@@ -73,10 +73,10 @@ static bool is_whiteout(const struct stat *st)
 	return real()->is_whiteout(st);
 }
 
-static int read_marks(int dir_fd, const char *path, uint32_t *ret_marks, struct nx_buf *redirect,
-                      struct nexbox_error *err)
+static int read_marks(int dir_fd, const char *name, const char *path, uint32_t *ret_marks,
+                      struct nx_buf *redirect, struct nexbox_error *err)
 {
-	return real()->read_marks(dir_fd, path, ret_marks, redirect, err);
+	return real()->read_marks(dir_fd, name, path, ret_marks, redirect, err);
 }
 
 static bool is_private(const char *xattr_name)

@@ -195,13 +195,27 @@ int nx_fs_free_bytes(int fd, uint64_t *ret_bytes)
 
 /*
  * KERNEL < 6.13: there is no getxattrat(), and the calls that take a descriptor
- * refuse O_PATH and cannot name a symlink. So the folder is named through /proc,
- * and the last component is never followed. @path has room for any such name.
+ * refuse O_PATH and cannot name a symlink. So things are named through /proc: a
+ * folder itself by its descriptor, which asks for no permission to enter it; a
+ * name in it by one more component, which is never followed.
  */
+static bool is_itself(const char *name)
+{
+	return name[0] == '.' && name[1] == '\0';
+}
+
 static const char *proc_path(char *path, size_t size, int dir_fd, const char *name)
 {
-	(void)snprintf(path, size, "/proc/self/fd/%d/%s", dir_fd, name);
+	if (is_itself(name))
+		(void)snprintf(path, size, "/proc/self/fd/%d", dir_fd);
+	else
+		(void)snprintf(path, size, "/proc/self/fd/%d/%s", dir_fd, name);
 	return path;
+}
+
+static ssize_t list_xattr(const char *path, bool itself, char *names, size_t size)
+{
+	return itself ? listxattr(path, names, size) : llistxattr(path, names, size);
 }
 
 #define PROC_PATH_SIZE (32 + NAME_MAX + 1)
@@ -214,7 +228,7 @@ int nx_fs_list_xattr(int dir_fd, const char *name, struct nx_buf *names)
 
 	nx_buf_truncate(names, 0);
 	proc_path(path, sizeof(path), dir_fd, name);
-	n = llistxattr(path, few, sizeof(few));
+	n = list_xattr(path, is_itself(name), few, sizeof(few));
 	if (n >= 0)
 		return nx_buf_append(names, few, (size_t)n) ? 0 : -ENOMEM;
 	if (errno == EOPNOTSUPP)
@@ -222,13 +236,13 @@ int nx_fs_list_xattr(int dir_fd, const char *name, struct nx_buf *names)
 	while (errno == ERANGE) {
 		NX_AUTO_FREE char *many = NULL;
 
-		n = llistxattr(path, NULL, 0);
+		n = list_xattr(path, is_itself(name), NULL, 0);
 		if (n < 0)
 			return -errno;
 		many = malloc((size_t)n + 1);
 		if (!many)
 			return -ENOMEM;
-		n = llistxattr(path, many, (size_t)n);
+		n = list_xattr(path, is_itself(name), many, (size_t)n);
 		if (n >= 0)
 			return nx_buf_append(names, many, (size_t)n) ? 0 : -ENOMEM;
 	}
@@ -244,7 +258,9 @@ int nx_fs_get_xattr(int dir_fd, const char *name, const char *xattr, struct nx_b
 	nx_buf_truncate(value, 0);
 	if (!data)
 		return -ENOMEM;
-	n = lgetxattr(proc_path(path, sizeof(path), dir_fd, name), xattr, data, XATTR_SIZE_MAX);
+	proc_path(path, sizeof(path), dir_fd, name);
+	n = is_itself(name) ? getxattr(path, xattr, data, XATTR_SIZE_MAX) :
+	                      lgetxattr(path, xattr, data, XATTR_SIZE_MAX);
 	if (n < 0)
 		return -errno;
 	return nx_buf_append(value, data, (size_t)n) ? 0 : -ENOMEM;
@@ -256,8 +272,12 @@ int nx_fs_set_xattr(int dir_fd, const char *name, const char *xattr, const struc
 	int r;
 
 	proc_path(path, sizeof(path), dir_fd, name);
-	r = value ? lsetxattr(path, xattr, value->size ? value->data : "", value->size, 0) :
-	            lremovexattr(path, xattr);
+	if (value)
+		r = (is_itself(name) ? setxattr : lsetxattr)(path, xattr,
+		                                             value->size ? value->data : "",
+		                                             value->size, 0);
+	else
+		r = (is_itself(name) ? removexattr : lremovexattr)(path, xattr);
 	return r < 0 ? -errno : 0;
 }
 
@@ -285,12 +305,14 @@ int nx_fs_chmod(int dir_fd, const char *name, mode_t mode)
 	struct stat st;
 
 	/* KERNEL < 6.6: there is no fchmodat2(); a descriptor cannot be swapped. */
-	fd = openat(dir_fd, name, O_PATH | O_NOFOLLOW | O_CLOEXEC);
-	if (fd < 0 || fstat(fd, &st) < 0)
-		return -errno;
-	if (S_ISLNK(st.st_mode))
-		return -ELOOP;
-	(void)snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
+	if (!is_itself(name)) {
+		fd = openat(dir_fd, name, O_PATH | O_NOFOLLOW | O_CLOEXEC);
+		if (fd < 0 || fstat(fd, &st) < 0)
+			return -errno;
+		if (S_ISLNK(st.st_mode))
+			return -ELOOP;
+	}
+	(void)snprintf(path, sizeof(path), "/proc/self/fd/%d", fd >= 0 ? fd : dir_fd);
 	return chmod(path, mode) < 0 ? -errno : 0;
 }
 

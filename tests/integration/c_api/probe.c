@@ -21,13 +21,13 @@
 
 extern char **environ;
 
-#define CHECK(condition)                                                                    \
-	do {                                                                                \
-		if (!(condition)) {                                                         \
-			printf("%s:%d: not true: %s (errno %d)\n", __FILE__, __LINE__,      \
-			       #condition, errno);                                          \
-			exit(1);                                                            \
-		}                                                                           \
+#define CHECK(condition)                                                                           \
+	do {                                                                                       \
+		if (!(condition)) {                                                                \
+			printf("%s:%d: not true: %s (errno %d)\n", __FILE__, __LINE__, #condition, \
+			       errno);                                                             \
+			exit(1);                                                                   \
+		}                                                                                  \
 	} while (0)
 
 static const char *const echo[] = { "sh", "-c", "echo out; echo err >&2; echo x > made", NULL };
@@ -124,7 +124,7 @@ static void *run_many(void *workspace)
 		options.flags = NEXBOX_RUN_CAPTURE | NEXBOX_RUN_COMMIT;
 		outcome = run(&options);
 		(void)snprintf(expected, sizeof(expected), "%s%s\n", (char *)workspace,
-			       (char *)workspace);
+		               (char *)workspace);
 		CHECK(outcome->status == 0);
 		CHECK(outcome->stdout_size_bytes == strlen(expected));
 		CHECK(memcmp(outcome->stdout_data, expected, strlen(expected)) == 0);
@@ -175,6 +175,7 @@ static void sigchld(char **workspaces)
 			sigset_t mask_before;
 			sigset_t mask_after;
 
+			options.timeout_ms = 5000; /* a box that does not notice its end */
 			action.sa_handler = handlers[i];
 			CHECK(sigaction(SIGCHLD, &action, NULL) == 0);
 			CHECK(sigaction(SIGCHLD, NULL, &before) == 0);

@@ -288,8 +288,8 @@ static const struct {
 	{ "upper", 0 },    /* index entries */
 };
 
-static int read_mark(int dir_fd, const char *path, const char *xattr, uint32_t *marks,
-                     struct nx_buf *redirect, struct nexbox_error *err)
+static int read_mark(int dir_fd, const char *name, const char *path, const char *xattr,
+                     uint32_t *marks, struct nx_buf *redirect, struct nexbox_error *err)
 {
 	NX_CLEANUP(nx_buf_fini) struct nx_buf value = NX_BUF_INIT;
 	const char *rest = after_prefix(xattr);
@@ -300,7 +300,7 @@ static int read_mark(int dir_fd, const char *path, const char *xattr, uint32_t *
 			continue;
 		if (known[i].mark == 0)
 			return 0;
-		r = nx_fs_get_xattr(dir_fd, ".", xattr, &value);
+		r = nx_fs_get_xattr(dir_fd, name, xattr, &value);
 		if (r < 0)
 			return nx_fail(err, NEXBOX_E_SYSTEM, -r, "overlay",
 			               "cannot read '%s' of '%s'", xattr, nx_quote(path));
@@ -315,26 +315,26 @@ static int read_mark(int dir_fd, const char *path, const char *xattr, uint32_t *
 	if (is_forged(xattr))
 		return 0; /* the command's; refused where it would be promoted */
 	return nx_fail(err, NEXBOX_E_CORRUPT, 0, "overlay",
-	               "the layer's folder '%s' carries the unknown attribute '%s'", nx_quote(path),
+	               "'%s' carries the unknown attribute '%s' of the layer's", nx_quote(path),
 	               xattr);
 }
 
-static int read_marks(int dir_fd, const char *path, uint32_t *ret_marks, struct nx_buf *redirect,
-                      struct nexbox_error *err)
+static int read_marks(int dir_fd, const char *name, const char *path, uint32_t *ret_marks,
+                      struct nx_buf *redirect, struct nexbox_error *err)
 {
 	NX_CLEANUP(nx_buf_fini) struct nx_buf names = NX_BUF_INIT;
 	uint32_t marks = 0;
-	int r = nx_fs_list_xattr(dir_fd, ".", &names);
+	int r = nx_fs_list_xattr(dir_fd, name, &names);
 
 	nx_buf_truncate(redirect, 0);
 	if (r < 0)
 		return nx_fail(err, NEXBOX_E_SYSTEM, -r, "overlay",
 		               "cannot read the attributes of '%s'", nx_quote(path));
-	for (const char *name = names.data; name && name < names.data + names.size;
-	     name += strlen(name) + 1) {
-		if (!is_private(name))
+	for (const char *xattr = names.data; xattr && xattr < names.data + names.size;
+	     xattr += strlen(xattr) + 1) {
+		if (!is_private(xattr))
 			continue;
-		r = read_mark(dir_fd, path, name, &marks, redirect, err);
+		r = read_mark(dir_fd, name, path, xattr, &marks, redirect, err);
 		if (r < 0)
 			return r;
 	}
