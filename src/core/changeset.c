@@ -613,9 +613,11 @@ static int open_upper(struct walk *walk, const struct job *job, struct layers *l
 		if (!nx_grow(&changeset->opened, &changeset->opened_capacity, changeset->n_opened,
 		             sizeof(*changeset->opened)))
 			return nomem(walk);
-		changeset->opened[changeset->n_opened++] = (struct nx_opened){ .path = path,
-			                                                       .mode = st.st_mode &
-			                                                               07777 };
+		changeset->opened[changeset->n_opened++] = (struct nx_opened){
+			.path = path,
+			.mode = st.st_mode & 07777,
+			.is_new = !job->has_host,
+		};
 	}
 	return open_layer(walk, walk->upper_fd, path, &layers->upper_fd, &layers->upper, true);
 }

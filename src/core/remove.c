@@ -24,10 +24,15 @@ static bool is_dot(const char *name)
 static int open_to_empty(int dir_fd, const char *name)
 {
 	int fd = openat(dir_fd, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+	struct stat st;
 
 	if (fd < 0 && errno == EACCES && nx_fs_chmod(dir_fd, name, 0700) == 0)
 		fd = openat(dir_fd, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-	return fd < 0 ? -errno : fd;
+	if (fd < 0)
+		return -errno;
+	if (fstat(fd, &st) == 0 && (st.st_mode & 0700) != 0700)
+		(void)fchmod(fd, 0700);
+	return fd;
 }
 
 /* A folder may be read only: then its entries go once it is ours to write. */
@@ -114,10 +119,11 @@ static int empty(int fd, int *first)
 
 	while (r == 0 && levels.n_items > 0) {
 		struct level *level = &levels.items[levels.n_items - 1];
-		const char *name = level->names.data + level->next;
 		int next;
 
 		if (level->next < level->names.size) {
+			const char *name = level->names.data + level->next;
+
 			next = open_to_empty(at_fd, name);
 			if (next < 0) {
 				keep_first(first, next);
@@ -143,9 +149,8 @@ static int empty(int fd, int *first)
 		(void)close(at_fd);
 		at_fd = next;
 		level = &levels.items[levels.n_items - 1];
-		name = level->names.data + level->next;
-		keep_first(first, unlink_in(at_fd, name, AT_REMOVEDIR));
-		level->next += strlen(name) + 1;
+		keep_first(first, unlink_in(at_fd, level->names.data + level->next, AT_REMOVEDIR));
+		level->next += strlen(level->names.data + level->next) + 1;
 	}
 	return r;
 }

@@ -207,7 +207,7 @@ def test_the_library_says_nothing(run_probe, place):
 
 
 def test_the_library_writes_to_no_descriptor_of_the_caller(run_probe, place):
-    """Not even when 0, 1 and 2 are closed and its own descriptors could land there."""
+    """All three are one file, open for reading and writing: it stays empty."""
     ws = place.make()
     log = place.folder / "log"
     log.touch(mode=0o666)

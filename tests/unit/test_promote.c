@@ -499,10 +499,12 @@ static void what_the_command_closed_is_promoted_closed(void **state)
 	for (size_t i = 0; i < NX_ARRAY_SIZE(modes); i++) {
 		for (int is_old = 0; is_old < 2; is_old++) {
 			(void)snprintf(path, sizeof(path), "%s-%zu", is_old ? "old" : "new", i);
-			assert_int_equal(stat_of(scratch->ws_fd, path).st_mode & 07777, modes[i]);
+			if ((stat_of(scratch->ws_fd, path).st_mode & 07777) != modes[i])
+				fail_msg("%s is %o", path, stat_of(scratch->ws_fd, path).st_mode);
 			set_mode(scratch->ws_fd, path, 0755); /* to look into it */
 			(void)snprintf(path, sizeof(path), "%s-%zu/e", is_old ? "old" : "new", i);
-			assert_int_equal(stat_of(scratch->ws_fd, path).st_mode & 07777, modes[i]);
+			if ((stat_of(scratch->ws_fd, path).st_mode & 07777) != modes[i])
+				fail_msg("%s is %o", path, stat_of(scratch->ws_fd, path).st_mode);
 			set_mode(scratch->ws_fd, path, 0755);
 			(void)snprintf(path, sizeof(path), "%s-%zu/e/f", is_old ? "old" : "new", i);
 			assert_int_equal(stat_of(scratch->ws_fd, path).st_mode & 07777, 0);

@@ -199,11 +199,19 @@ static bool is_dir(const char *path)
 }
 
 /* Copies of mounts that are needed after everything has become read-only. */
+/*
+ * A device on a read-only mount can be written to, but its mode, owner and times
+ * cannot be changed: the inode is the host's.
+ */
 static void clone_devices(struct builder *b, uint32_t *slots)
 {
 	for (size_t i = 0; i < NX_ARRAY_SIZE(devices); i++) {
 		slots[i] = new_slot(b);
 		add(b, NX_OP_CLONE, 0, slots[i], format(b, "/dev/", devices[i]));
+		add_op(b, (struct nx_op){ .kind = NX_OP_ATTRIBUTES,
+		                          .slot = slots[i],
+		                          .n = MOUNT_ATTR_RDONLY | MOUNT_ATTR_NOSUID |
+		                               MOUNT_ATTR_NOEXEC });
 	}
 }
 
@@ -445,13 +453,12 @@ static void protect_proc(struct builder *b)
 			add(b, NX_OP_MASK, NX_OP_OPTIONAL, 0, masked[i]);
 }
 
-/* Whether a grant of the user's asks for @path to be seen. */
+/* Whether a grant of the user's asks for all of @path to be seen. */
 static bool is_given_back(const struct nx_launch *launch, const char *path)
 {
 	for (size_t i = 0; i < launch->n_grants; i++)
 		if (launch->grants[i].kind != NEXBOX_GRANT_HIDE &&
-		    (nx_path_is_below(path, launch->grants[i].path) ||
-		     nx_path_is_below(launch->grants[i].path, path)))
+		    nx_path_is_below(path, launch->grants[i].path))
 			return true;
 	return false;
 }
