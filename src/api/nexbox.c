@@ -33,6 +33,14 @@ static int read_options(const struct nexbox_run_options *given, struct nexbox_ru
 			               "the options are of a newer version than this library");
 	*options = (struct nexbox_run_options)NEXBOX_RUN_OPTIONS_INIT;
 	memcpy(options, given, given->size < known ? given->size : known);
+	if ((options->n_grants > 0 && !options->grants) ||
+	    (options->n_env_set > 0 && !options->env_set))
+		return nx_fail(err, NEXBOX_E_INVALID, 0, "api",
+		               "a count is given without its array");
+	for (size_t i = 0; i < options->n_env_set; i++)
+		if (!options->env_set[i])
+			return nx_fail(err, NEXBOX_E_INVALID, 0, "api",
+			               "variable number %zu is NULL", i + 1);
 	return 0;
 }
 

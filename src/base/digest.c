@@ -11,7 +11,8 @@
 #include "base/cleanup.h"
 
 #define CHUNK (256 * 1024)
-#define SMALL (16 * 1024) /* up to here a file is read on the stack */
+#define HOLES_MAX (UINT64_C(16) << 30) /* bytes: some seconds of zeroes */
+#define SMALL (16 * 1024)              /* up to here a file is read on the stack */
 
 /* Hashes [@from, @to), which holds data. Stops early, with 0, at the file's end. */
 static int hash_data(blake3_hasher *hasher, int fd, off_t from, off_t to, unsigned char *chunk,
@@ -59,6 +60,8 @@ int nx_digest_fd(int fd, const char *name, unsigned char *ret_digest, struct nex
 	if (fstat(fd, &st) < 0)
 		return nx_fail(err, NEXBOX_E_SYSTEM, errno, "digest", "cannot read '%s'",
 		               nx_quote(name));
+	if ((uint64_t)st.st_size > (uint64_t)st.st_blocks * 512 + HOLES_MAX)
+		return 1;
 	if (st.st_size > SMALL) {
 		allocated = malloc(CHUNK);
 		if (!allocated)

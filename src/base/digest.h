@@ -19,7 +19,9 @@
  * @ret_digest: (out) NX_DIGEST_SIZE bytes
  * @err:        (out, optional)
  *
- * Return: 0, or a negative nexbox_errc.
+ * A file with more holes than anybody hashes (a sparse terabyte) is left alone.
+ *
+ * Return: 0; 1 when it was left alone; or a negative nexbox_errc.
  * Errors: NEXBOX_E_SYSTEM the file cannot be read.
  *         NEXBOX_E_NOMEM  out of memory.
  * Context: any thread; not after fork.

@@ -10,7 +10,7 @@
 
 #include "core/compare.h"
 #include "core/listing.h"
-#include "core/remove.h"
+#include "core/store.h"
 #include "platform/fs.h"
 
 /* A name in its folder; the folder is opened anew for each step. */
@@ -140,18 +140,32 @@ static int object(struct nx_promotion *promotion, const char *path, const char *
 	return 0;
 }
 
+/* A store below the root would be a live one for a run that starts there. */
+static bool has_store_in(const char *path)
+{
+	size_t n = strlen(NX_STORE_NAME);
+
+	for (const char *p = strstr(path, NX_STORE_NAME); p; p = strstr(p + 1, NX_STORE_NAME))
+		if ((p == path || p[-1] == '/') && (p[n] == '\0' || p[n] == '/'))
+			return true;
+	return false;
+}
+
 /* What the change itself says against it; NULL: nothing. */
 static const char *find_objection(const struct nx_change *change)
 {
 	const struct nexbox_entry *entry = &change->entry;
 	bool rewritten = entry->kind != NEXBOX_ENTRY_MODIFIED ||
-	                 (entry->what & (NEXBOX_WHAT_CONTENT | NEXBOX_WHAT_MODE));
+	                 (entry->what & (NEXBOX_WHAT_CONTENT | NEXBOX_WHAT_MODE | NEXBOX_WHAT_OWNER));
 
 	if (entry->kind == NEXBOX_ENTRY_DELETED)
 		return NULL;
 	if (entry->type == NEXBOX_TYPE_DEVICE)
 		return "a device node is not promoted";
-	if (change->flags & NX_CHANGE_FORGED)
+	if (has_store_in(entry->path))
+		return "a store of nex-box's is not promoted";
+	if ((change->flags & NX_CHANGE_FORGED) &&
+	    (entry->kind != NEXBOX_ENTRY_MODIFIED || (entry->what & NEXBOX_WHAT_XATTR)))
 		return "carries an attribute that is reserved for overlays";
 	if (change->flags & NX_CHANGE_CAPABILITY)
 		return "carries a file capability";

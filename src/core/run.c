@@ -110,7 +110,7 @@ static int launch(struct run *run, struct nexbox_error *err)
 		.envp = run->spec.envp,
 		.directory = run->spec.directory,
 		.home = run->spec.layered_home,
-		.secrets_home = run->spec.home,
+		.secret_homes = { run->spec.home, run->spec.other_home },
 		.grants = run->spec.grants,
 		.n_grants = run->spec.n_grants,
 		.deadline_ms = run->options->timeout_ms,
@@ -236,8 +236,10 @@ static int find_changes(struct run *run, struct nexbox_error *err)
 		               "the store in '%s' was deleted while the command ran: its changes are "
 		               "lost",
 		               nx_quote(run->spec.workspace));
-	r = nx_changeset_read(&outcome->changeset, run->spec.strategy, run->view.upper_fd,
-	                      &run->view.upper_root, run->spec.workspace_fd, run->spec.workspace, 0,
+	/* Whoever set a deadline does not want to wait for hashes behind it. */
+	r = nx_changeset_read(&outcome->changeset, run->view.strategy, run->view.upper_fd,
+	                      &run->view.upper_root, run->spec.workspace_fd, run->spec.workspace,
+	                      run->end.timed_out || run->end.interrupted ? NX_CHANGESET_QUICK : 0,
 	                      err);
 	if (r == 0)
 		r = nx_outcome_take_changes(outcome, err);
@@ -331,7 +333,7 @@ static void promote(struct run *run)
 	struct nx_outcome *outcome = run->outcome;
 	struct nx_promotion promotion = {
 		.changeset = &outcome->changeset,
-		.strategy = run->spec.strategy,
+		.strategy = run->view.strategy,
 		.upper_fd = run->view.upper_fd,
 		.undo_fd = run->undo_fd,
 		.workspace_fd = run->spec.workspace_fd,

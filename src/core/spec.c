@@ -162,26 +162,36 @@ static bool home_of_user(char *ret_path, size_t size)
 	return found;
 }
 
-static int find_home(struct nx_spec *spec, struct nexbox_error *err)
+/* The real path of a home directory; NULL when it is none, or everything. */
+static const char *real_home(struct nx_spec *spec, const char *home)
 {
-	char entry[PATH_MAX];
 	char path[PATH_MAX];
-	const char *home = spec->options->home;
 
-	if (!is_own_folder(home)) {
-		if (!home_of_user(entry, sizeof(entry)) || !is_own_folder(entry))
-			return 0;
-		home = entry;
+	if (!is_own_folder(home) || !realpath(home, path) || strcmp(path, "/") == 0)
+		return NULL;
+	return nx_arena_strdup(&spec->arena, path);
+}
+
+/*
+ * $HOME, or else the passwd entry. A $HOME that leads elsewhere, as test suites
+ * set it, does not make the credentials in the other one less secret.
+ */
+static void find_home(struct nx_spec *spec)
+{
+	char entry[PATH_MAX] = "";
+
+	(void)home_of_user(entry, sizeof(entry));
+	spec->home = real_home(spec, spec->options->home);
+	spec->other_home = real_home(spec, entry);
+	if (!spec->home) {
+		spec->home = spec->other_home;
+		spec->other_home = NULL;
 	}
-	if (!realpath(home, path) || strcmp(path, "/") == 0)
-		return 0;
-	spec->home = nx_arena_strdup(&spec->arena, path);
-	if (!spec->home)
-		return nx_nomem(err, "home");
+	if (spec->other_home && strcmp(spec->home, spec->other_home) == 0)
+		spec->other_home = NULL;
 	/* In the workspace it is the view that holds it. */
-	if (!nx_path_is_below(spec->home, spec->workspace))
+	if (spec->home && !nx_path_is_below(spec->home, spec->workspace))
 		spec->layered_home = spec->home;
-	return 0;
 }
 
 static const char *const grant_names[] = {
@@ -278,10 +288,10 @@ int nx_spec_read(struct nx_spec *spec, const struct nexbox_run_options *options,
 	r = open_workspace(spec, cwd, err);
 	if (r == 0)
 		r = find_directory(spec, cwd, err);
-	if (r == 0)
-		r = find_home(spec, err);
-	if (r == 0)
-		r = read_grants(spec, cwd, err);
+	if (r < 0)
+		return r;
+	find_home(spec);
+	r = read_grants(spec, cwd, err);
 	if (r == 0)
 		r = nx_environment_make(options, spec->workspace, spec->home, &spec->arena,
 		                        &spec->envp, err);

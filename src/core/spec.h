@@ -15,6 +15,7 @@
  * @workspace_fd: (owned)
  * @directory:    where the command starts
  * @home:         real path of the caller's home directory, or NULL
+ * @other_home:   that of the passwd entry, when it is another one; or NULL
  * @layered_home: the same when it gets a layer of its own, else NULL
  * @strategy:     (borrowed) the one to use
  * @grants:       array of @n_grants, absolute
@@ -28,6 +29,7 @@ struct nx_spec {
 	int workspace_fd;
 	const char *directory;
 	const char *home;
+	const char *other_home;
 	const char *layered_home;
 	const struct nx_strategy *strategy;
 	struct nexbox_grant *grants;

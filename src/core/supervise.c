@@ -56,9 +56,10 @@ struct nx_supervisor {
 	int64_t deadline_ns;
 	int64_t grace_ns;
 	int64_t killed_ns;
-	bool over;   /* the command has ended, or never started */
-	bool dead;   /* every process of the box is */
-	bool silent; /* the enclave has nothing more to say */
+	int64_t linger_ns; /* until then the rest of the terminal may come */
+	bool over;         /* the command has ended, or never started */
+	bool dead;         /* every process of the box is */
+	bool silent;       /* the enclave has nothing more to say */
 };
 
 static int64_t now_ns(void)
@@ -302,8 +303,10 @@ static void begin_time(struct nx_supervisor *supervisor)
 static void on_over(struct nx_supervisor *supervisor)
 {
 	supervisor->over = true;
-	if (supervisor->master_fd >= 0 && !supervisor->silent)
+	if (supervisor->master_fd >= 0 && !supervisor->silent) {
+		supervisor->linger_ns = now_ns() + REAP_NS;
 		return;
+	}
 	if (supervisor->killed_ns == 0)
 		supervisor->killed_ns = now_ns();
 }
@@ -417,6 +420,8 @@ static int64_t next_due(const struct nx_supervisor *supervisor)
 
 	if (supervisor->killed_ns)
 		return supervisor->killed_ns + REAP_NS;
+	if (supervisor->over)
+		return supervisor->linger_ns;
 	if (supervisor->deadline_ns)
 		due = supervisor->deadline_ns;
 	if (supervisor->grace_ns && supervisor->grace_ns < due)
@@ -438,8 +443,14 @@ static void handle_time(struct nx_supervisor *supervisor)
 		return;
 	}
 	if (supervisor->over) { /* only the terminal is left to be read */
-		if (supervisor->deadline_ns && now >= supervisor->deadline_ns)
+		const struct nx_pump *output = &supervisor->pumps[OUTPUT];
+		bool late = supervisor->deadline_ns && now >= supervisor->deadline_ns;
+
+		/* A reader that is slow has its time; a process that cannot die has not. */
+		if (late || (now >= supervisor->linger_ns && output->begin == output->end))
 			kill_box(supervisor);
+		else if (now >= supervisor->linger_ns)
+			supervisor->linger_ns = now + REAP_NS;
 		return;
 	}
 	if (supervisor->grace_ns && now >= supervisor->grace_ns) {

@@ -126,7 +126,7 @@ enum nx_launch_flags {
  * @directory:    where it starts: absolute, inside the workspace
  * @home:         the home directory that gets a layer of its own, thrown away;
  *                NULL when there is none, or the view covers it
- * @secrets_home: where credentials are looked for and hidden; may be NULL
+ * @secret_homes: where credentials are looked for and hidden; ends early with NULL
  * @grants:       array of @n_grants, paths absolute
  * @stdin_fd:     what the command reads; -1: nothing
  * @stdout_fd:    the writing end of a pipe; -1 with a terminal
@@ -143,7 +143,7 @@ struct nx_launch {
 	const char *const *envp;
 	const char *directory;
 	const char *home;
-	const char *secrets_home;
+	const char *secret_homes[2];
 	const struct nexbox_grant *grants;
 	size_t n_grants;
 	int stdin_fd;

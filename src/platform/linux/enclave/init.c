@@ -7,6 +7,7 @@
 #include <net/if.h>
 #include <poll.h>
 #include <sched.h>
+#include <signal.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/ioctl.h>
@@ -348,11 +349,12 @@ static void start_command(struct init *init)
 	_exit(1);
 }
 
+/* Never waits: a command that stops itself again and again must not hold us up. */
 static void tell_stopped(const struct init *init, int status)
 {
 	struct nx_wire wire = { .kind = NX_WIRE_STOPPED, .value = WSTOPSIG(status) };
 
-	send_wire(init, &wire, NULL, 0);
+	(void)!send(init->start->wire_fd, &wire, sizeof(wire), MSG_NOSIGNAL | MSG_DONTWAIT);
 }
 
 /*
@@ -367,11 +369,11 @@ static _Noreturn void linger(const struct init *init, struct nx_wire *wire)
 		{ .fd = init->start->caller_fd, .events = POLLIN },
 	};
 
+	/* First of all: a process that cannot be reaped must not keep it back. */
+	send_wire(init, wire, NULL, 0);
 	(void)kill(-1, SIGKILL);
 	while (waitpid(-1, NULL, __WALL) > 0 || errno == EINTR)
 		continue;
-	wire->detail = 1;
-	send_wire(init, wire, NULL, 0);
 	for (;;) {
 		struct nx_wire ignored;
 
@@ -444,6 +446,7 @@ static _Noreturn void watch(const struct init *init, int signal_fd)
 	for (;;) {
 		struct signalfd_siginfo info;
 		int timeout = -1;
+		int n;
 
 		if (deadline_ms) {
 			uint64_t now = now_ms();
@@ -452,7 +455,11 @@ static _Noreturn void watch(const struct init *init, int signal_fd)
 				_exit(1);
 			timeout = deadline_ms - now < INT_MAX ? (int)(deadline_ms - now) : INT_MAX;
 		}
-		if (poll(fds, NX_ARRAY_SIZE(fds), timeout) <= 0)
+		n = poll(fds, NX_ARRAY_SIZE(fds), timeout);
+		/* The command may have taken our limits away: deaf, we had better end. */
+		if (n < 0 && errno != EINTR)
+			_exit(1);
+		if (n <= 0)
 			continue;
 		if (fds[2].revents)
 			_exit(1);
@@ -477,6 +484,8 @@ void nx_init_run(const struct nx_init *start)
 	int signal_fd;
 	int r;
 
+	/* Ignored by the caller, it would let the command end unseen. */
+	(void)signal(SIGCHLD, SIG_DFL);
 	init.command.umask = umask(0);
 	(void)setsid();
 	map_ids(&init);

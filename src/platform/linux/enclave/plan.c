@@ -230,6 +230,8 @@ static void clone_place(struct builder *b, const char *path, uint64_t attributes
 
 #define HARMLESS (MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV)
 
+static bool is_below_secret(const struct nx_launch *launch, const char *path);
+
 static void clone_grants(struct builder *b)
 {
 	for (size_t i = 0; i < b->launch->n_grants; i++) {
@@ -240,7 +242,9 @@ static void clone_grants(struct builder *b)
 		if (grant->kind == NEXBOX_GRANT_WRITE) {
 			clone_place(b, grant->path, HARMLESS, is_file, 0);
 			add_writable(b, grant->path);
-		} else if (grant->kind == NEXBOX_GRANT_READ && is_private_place(grant->path)) {
+		} else if (grant->kind == NEXBOX_GRANT_READ &&
+		           (is_private_place(grant->path) ||
+		            is_below_secret(b->launch, grant->path))) {
 			/* Elsewhere the host's own tree shows it, read-only. */
 			clone_place(b, grant->path, HARMLESS | MOUNT_ATTR_RDONLY, is_file, 0);
 		}
@@ -417,26 +421,58 @@ static int by_length(const void *a, const void *b)
 	return la < lb ? -1 : la > lb;
 }
 
-/* What contains another place is shorter, and comes first. */
-static void attach_places(struct builder *b)
+/* The home directories in which credentials are hidden. */
+static const char *home_of(const struct nx_launch *launch, size_t i)
+{
+	return i < NX_ARRAY_SIZE(launch->secret_homes) ? launch->secret_homes[i] : NULL;
+}
+
+/* Whether a path lies below something that is hidden. */
+static bool is_below_secret(const struct nx_launch *launch, const char *path)
+{
+	const char *home;
+
+	for (size_t h = 0; (home = home_of(launch, h)); h++) {
+		const char *rest = path + strlen(home) + 1;
+
+		if (!nx_path_is_below(path, home) || strlen(path) <= strlen(home))
+			continue;
+		for (size_t i = 0; nx_secrets[i]; i++)
+			if (strcmp(rest, nx_secrets[i]) != 0 && nx_path_is_below(rest, nx_secrets[i]))
+				return true;
+	}
+	return false;
+}
+
+static void make_mount_point(struct builder *b, const struct place *place)
+{
+	const char *slash = strrchr(place->path, '/');
+	char *parent;
+
+	if (!place->is_file) {
+		add(b, NX_OP_WAY, place->flags, place->slot, place->path);
+		return;
+	}
+	parent = nx_arena_strndup(&b->arena, place->path, (size_t)(slash - place->path));
+	add(b, NX_OP_WAY, place->flags, place->slot, parent ? parent : "/");
+	add(b, NX_OP_FILE, place->flags, place->slot, place->path);
+}
+
+/*
+ * What contains another place is shorter, and comes first. Those below a secret
+ * come when it has been covered, on top of the cover.
+ */
+static void attach_places(struct builder *b, bool below_secrets)
 {
 	if (b->n_places > 0)
 		qsort(b->places, b->n_places, sizeof(*b->places), by_length);
 	for (size_t i = 0; i < b->n_places; i++) {
 		const struct place *place = &b->places[i];
 
-		if (is_private_place(place->path)) {
-			if (place->is_file) {
-				const char *slash = strrchr(place->path, '/');
-				char *parent = nx_arena_strndup(&b->arena, place->path,
-				                                (size_t)(slash - place->path));
-
-				add(b, NX_OP_WAY, place->flags, place->slot, parent ? parent : "/");
-				add(b, NX_OP_FILE, place->flags, place->slot, place->path);
-			} else {
-				add(b, NX_OP_WAY, place->flags, place->slot, place->path);
-			}
-		}
+		if (is_below_secret(b->launch, place->path) != below_secrets)
+			continue;
+		if (below_secrets || is_private_place(place->path))
+			make_mount_point(b, place);
 		add(b, NX_OP_ATTACH, place->flags, place->slot, place->path);
 	}
 }
@@ -463,9 +499,17 @@ static bool is_given_back(const struct nx_launch *launch, const char *path)
 	return false;
 }
 
+static bool has_place_below(const struct builder *b, const char *path)
+{
+	for (size_t i = 0; i < b->n_places; i++)
+		if (nx_path_is_below(b->places[i].path, path))
+			return true;
+	return false;
+}
+
 static void mask_secrets(struct builder *b, const char *home)
 {
-	NX_AUTO_FD home_fd = home ? open(home, O_PATH | O_DIRECTORY | O_CLOEXEC) : -1;
+	NX_AUTO_FD home_fd = open(home, O_PATH | O_DIRECTORY | O_CLOEXEC);
 
 	for (size_t i = 0; home_fd >= 0 && nx_secrets[i]; i++) {
 		const char *path;
@@ -473,7 +517,14 @@ static void mask_secrets(struct builder *b, const char *home)
 		if (faccessat(home_fd, nx_secrets[i], F_OK, 0) < 0)
 			continue;
 		path = format(b, format(b, home, "/"), nx_secrets[i]);
-		if (!is_given_back(b->launch, path))
+		if (is_given_back(b->launch, path))
+			continue;
+		/* A workspace, or one file that was granted, may lie in a hidden folder. */
+		if (has_place_below(b, path))
+			add_op(b, (struct nx_op){ .kind = NX_OP_TMPFS,
+			                          .a = put_string(b, path),
+			                          .n = 0755 });
+		else
 			add(b, NX_OP_MASK, 0, 0, path);
 	}
 }
@@ -482,6 +533,16 @@ static void mask_secrets(struct builder *b, const char *home)
  * A socket on a path answers through a read-only mount, but not through an
  * overlay (KERNEL-FACTS, Confinement 3).
  */
+static bool is_nested(const struct nx_launch *launch, const struct nx_table *table, const char *path)
+{
+	for (size_t i = 0; i < table->n_mounts; i++)
+		if (strcmp(table->mounts[i].path, launch->workspace) != 0 &&
+		    nx_path_is_below(table->mounts[i].path, launch->workspace) &&
+		    nx_path_is_below(path, table->mounts[i].path))
+			return true;
+	return false;
+}
+
 static void mask_sockets(struct builder *b, const struct nx_table *table)
 {
 	const struct nx_launch *launch = b->launch;
@@ -491,7 +552,8 @@ static void mask_sockets(struct builder *b, const struct nx_table *table)
 		struct stat st;
 
 		if (is_private_place(table->sockets[i]) || !realpath(table->sockets[i], path) ||
-		    is_private_place(path) || nx_path_is_below(path, launch->workspace) ||
+		    is_private_place(path) ||
+		    (nx_path_is_below(path, launch->workspace) && !is_nested(launch, table, path)) ||
 		    lstat(path, &st) < 0 || !S_ISSOCK(st.st_mode))
 			continue;
 		if (!is_given_back(launch, path))
@@ -524,7 +586,7 @@ static void build_tree(struct builder *b, const struct nx_table *table, bool net
 	make_view(b);
 	add(b, NX_OP_READ_ONLY, 0, 0, NULL);
 	attach_private_places(b, place_slots, shm_slot, device_slots);
-	attach_places(b);
+	attach_places(b, false);
 	for (size_t i = 0; launch->home && i < NX_ARRAY_SIZE(caches); i++) {
 		const char *path = format(b, format(b, launch->home, "/"), caches[i]);
 
@@ -535,7 +597,9 @@ static void build_tree(struct builder *b, const struct nx_table *table, bool net
 		                          .n = 0700 });
 	}
 	protect_proc(b);
-	mask_secrets(b, launch->secrets_home);
+	for (size_t i = 0; home_of(launch, i); i++)
+		mask_secrets(b, home_of(launch, i));
+	attach_places(b, true);
 	mask_sockets(b, table);
 	for (size_t i = 0; i < launch->n_grants; i++)
 		if (launch->grants[i].kind == NEXBOX_GRANT_HIDE)

@@ -23,6 +23,10 @@ const char *const nx_secrets[] = {
 	".config/helm",
 	".terraform.d/credentials.tfrc.json",
 	".vault-token",
+	".config/rclone",
+	".s3cfg",
+	".config/sops",
+	".config/op",
 	/* registries and hosts of code */
 	".docker/config.json",
 	".config/containers/auth.json",
@@ -35,6 +39,8 @@ const char *const nx_secrets[] = {
 	".npmrc",
 	".yarnrc.yml",
 	".pypirc",
+	".subversion/auth",
+	".cache/huggingface/token",
 	".cargo/credentials",
 	".cargo/credentials.toml",
 	".gem/credentials",
@@ -68,5 +74,12 @@ const char *const nx_secrets[] = {
 	".bash_history",
 	".zsh_history",
 	".python_history",
+	".node_repl_history",
+	".psql_history",
+	".mysql_history",
+	".local/share/fish/fish_history",
+	/* sessions of the host */
+	".Xauthority",
+	".local/share/opencode",
 	NULL,
 };

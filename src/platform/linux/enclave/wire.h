@@ -55,9 +55,9 @@ enum nx_wire_has {
 #define NX_WIRE_FDS 4
 
 struct nx_wire {
-	uint32_t kind;         /* enum nx_wire_kind */
-	int32_t value;         /* exit status as of waitpid(), signal, errno */
-	uint32_t stage;        /* FAILED: enum nx_wire_stage; else enum nx_wire_has */
-	uint32_t detail;       /* FAILED: see the stage; EXITED: 1 when nothing else was left */
+	uint32_t kind;   /* enum nx_wire_kind */
+	int32_t value;   /* exit status as of waitpid(), signal, errno */
+	uint32_t stage;  /* FAILED: enum nx_wire_stage; else enum nx_wire_has */
+	uint32_t detail; /* FAILED: see the stage; EXITED: 1 when nothing else was left */
 	uint64_t micros; /* READY, STARTED: what mounting the view took */
 };

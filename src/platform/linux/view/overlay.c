@@ -14,6 +14,8 @@
 
 #include "platform/fs.h"
 
+static const struct nx_strategy *of_root(void);
+
 /* What a mount made here must never do, whoever made it. */
 #define ATTRIBUTES (MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV)
 
@@ -49,6 +51,11 @@ int nx_overlay_mount(const char *lower, const char *upper, const char *work, boo
 	return fd < 0 ? -errno : fd;
 }
 
+static bool is_overlay_name(const char *name)
+{
+	return strncmp(name, "user.overlay.", 13) == 0 || strncmp(name, "trusted.overlay.", 16) == 0;
+}
+
 /* The root of the view is the upper's root: it must look like the workspace. */
 static int mirror_root(const struct nx_view *view)
 {
@@ -69,7 +76,7 @@ static int mirror_root(const struct nx_view *view)
 		return r;
 	for (const char *name = names.data; name && name < names.data + names.size;
 	     name += strlen(name) + 1) {
-		if (nx_strategy_overlay.is_private(name))
+		if (is_overlay_name(name))
 			continue;
 		/* Attributes of security modules and such cannot be copied by everyone. */
 		if (nx_fs_get_xattr(view->workspace_fd, ".", name, &value) == 0)
@@ -126,6 +133,7 @@ static int mount_here(struct nx_view *view)
 	if (fd < 0)
 		return fd;
 	view->mount_fd = fd;
+	view->strategy = of_root();
 	return 0;
 }
 
@@ -242,35 +250,50 @@ static bool is_whiteout(const struct stat *st)
 	return S_ISCHR(st->st_mode) && st->st_rdev == makedev(0, 0);
 }
 
-/* The two families of names; which one the kernel writes depends on the mounter. */
-static const char *after_prefix(const char *name)
+/*
+ * Two families of names, by who has mounted the overlay. In a view of root's own
+ * the layer's are trusted.*, and those of user.* are the command's, or somebody's
+ * from before: there they are attributes like others, but must not be new.
+ */
+static const char *after_prefix(const char *name, const char *prefix)
 {
-	static const char *const prefixes[] = { "user.overlay.", "trusted.overlay." };
+	size_t n = strlen(prefix);
 
-	for (size_t i = 0; i < NX_ARRAY_SIZE(prefixes); i++)
-		if (strncmp(name, prefixes[i], strlen(prefixes[i])) == 0)
-			return name + strlen(prefixes[i]);
-	return NULL;
+	return strncmp(name, prefix, n) == 0 ? name + n : NULL;
 }
+
+#define OF_USER "user.overlay."
+#define OF_ROOT "trusted.overlay."
 
 static bool is_private(const char *name)
 {
-	return after_prefix(name) != NULL;
+	return after_prefix(name, OF_USER) != NULL;
+}
+
+static bool is_private_root(const char *name)
+{
+	return after_prefix(name, OF_ROOT) != NULL;
 }
 
 /* "overlay.overlay.": how the kernel stores one that was set through the view. */
 static bool is_forged(const char *name)
 {
-	const char *rest = after_prefix(name);
+	return after_prefix(name, OF_USER "overlay.") != NULL;
+}
 
-	return rest && strncmp(rest, "overlay.", 8) == 0;
+static bool is_forged_root(const char *name)
+{
+	return after_prefix(name, OF_ROOT "overlay.") != NULL || after_prefix(name, OF_USER) != NULL;
 }
 
 static bool is_origin(const char *name)
 {
-	const char *rest = after_prefix(name);
+	return strcmp(name, OF_USER "origin") == 0;
+}
 
-	return rest && strcmp(rest, "origin") == 0;
+static bool is_origin_root(const char *name)
+{
+	return strcmp(name, OF_ROOT "origin") == 0;
 }
 
 /* What the kernel may leave on an entry of the upper, and what it means to us. */
@@ -292,7 +315,7 @@ static int read_mark(int dir_fd, const char *name, const char *path, const char 
                      uint32_t *marks, struct nx_buf *redirect, struct nexbox_error *err)
 {
 	NX_CLEANUP(nx_buf_fini) struct nx_buf value = NX_BUF_INIT;
-	const char *rest = after_prefix(xattr);
+	const char *rest = strstr(xattr, "overlay.") + strlen("overlay.");
 	int r;
 
 	for (size_t i = 0; i < NX_ARRAY_SIZE(known); i++) {
@@ -312,15 +335,16 @@ static int read_mark(int dir_fd, const char *name, const char *path, const char 
 			nx_buf_append(redirect, value.data, value.size);
 		return redirect->failed ? nx_nomem(err, "overlay") : 0;
 	}
-	if (is_forged(xattr))
+	if (strncmp(rest, "overlay.", 8) == 0)
 		return 0; /* the command's; refused where it would be promoted */
 	return nx_fail(err, NEXBOX_E_CORRUPT, 0, "overlay",
 	               "'%s' carries the unknown attribute '%s' of the layer's", nx_quote(path),
 	               xattr);
 }
 
-static int read_marks(int dir_fd, const char *name, const char *path, uint32_t *ret_marks,
-                      struct nx_buf *redirect, struct nexbox_error *err)
+static int read_marks_of(bool (*is_ours)(const char *), int dir_fd, const char *name,
+                         const char *path, uint32_t *ret_marks, struct nx_buf *redirect,
+                         struct nexbox_error *err)
 {
 	NX_CLEANUP(nx_buf_fini) struct nx_buf names = NX_BUF_INIT;
 	uint32_t marks = 0;
@@ -332,7 +356,7 @@ static int read_marks(int dir_fd, const char *name, const char *path, uint32_t *
 		               "cannot read the attributes of '%s'", nx_quote(path));
 	for (const char *xattr = names.data; xattr && xattr < names.data + names.size;
 	     xattr += strlen(xattr) + 1) {
-		if (!is_private(xattr))
+		if (!is_ours(xattr))
 			continue;
 		r = read_mark(dir_fd, name, path, xattr, &marks, redirect, err);
 		if (r < 0)
@@ -340,6 +364,37 @@ static int read_marks(int dir_fd, const char *name, const char *path, uint32_t *
 	}
 	*ret_marks = marks;
 	return 0;
+}
+
+static int read_marks(int dir_fd, const char *name, const char *path, uint32_t *ret_marks,
+                      struct nx_buf *redirect, struct nexbox_error *err)
+{
+	return read_marks_of(is_private, dir_fd, name, path, ret_marks, redirect, err);
+}
+
+static int read_marks_root(int dir_fd, const char *name, const char *path, uint32_t *ret_marks,
+                           struct nx_buf *redirect, struct nexbox_error *err)
+{
+	return read_marks_of(is_private_root, dir_fd, name, path, ret_marks, redirect, err);
+}
+
+/* The same strategy, mounted with real privilege: prepare() chooses. */
+static const struct nx_strategy overlay_of_root = {
+	.name = "overlay",
+	.guarantees = NEXBOX_GUARANTEE_SAME_PATH,
+	.prepare = prepare,
+	.settle = settle,
+	.discard = discard,
+	.is_whiteout = is_whiteout,
+	.read_marks = read_marks_root,
+	.is_private = is_private_root,
+	.is_forged = is_forged_root,
+	.is_origin = is_origin_root,
+};
+
+static const struct nx_strategy *of_root(void)
+{
+	return &overlay_of_root;
 }
 
 const struct nx_strategy nx_strategy_overlay = {
