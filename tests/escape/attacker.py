@@ -8,6 +8,8 @@ failure of the test: it prints "refused: ERRNO" and ends with 7.
 
 import errno
 import os
+
+import pytest
 import stat
 from pathlib import Path
 
@@ -86,3 +88,16 @@ def assert_refused(text, *codes):
     assert text.startswith("refused: "), text
     code = text.split()[1]
     assert not codes or code in [errno.errorcode[c] for c in codes], text
+
+
+# Holes that are known, stand in docs/threat-model.md under "Known limits", and wait for the issue on the
+# enclave. Strict: a test that begins to hold fails, so that its line here and there is taken out.
+KNOWN_LIMITS = {
+    "stdin": "an anonymous pipe is passed in as it is, and can be opened for writing (DESIGN, decision 13)",
+    "socket": "a socket is masked by the name that it was bound to, once, at the start",
+    "renewed": "a mask over a file goes when the host renames another file over it",
+}
+
+
+def known_limit(which):
+    return pytest.mark.xfail(strict=True, reason=KNOWN_LIMITS[which])

@@ -6,7 +6,7 @@ import os
 import subprocess
 
 import pytest
-from attacker import argv
+from attacker import argv, known_limit
 from terminal import Terminal
 
 LIST = "print(*sorted(map(int, set(os.listdir('/proc/self/fd')) - {str(os.open('/dev/null', os.O_RDONLY))})))"
@@ -51,6 +51,7 @@ def test_a_terminal_brings_no_more_descriptors(attacker, nexbox):
         assert b"0 1 2\r\n" in terminal.text, terminal.text
 
 
+@known_limit("stdin")
 def test_nothing_can_be_put_into_the_callers_pipe(attacker, nexbox):
     """Attack: stdin is a pipe that the caller goes on reading (`ls | while read`): open it for writing through /proc
 
@@ -68,6 +69,7 @@ def test_nothing_can_be_put_into_the_callers_pipe(attacker, nexbox):
     assert lines == ["got 2"], lines
 
 
+@known_limit("stdin")
 def test_the_callers_pipe_keeps_its_flags(attacker, nexbox):
     """Attack: set O_NONBLOCK on stdin, which the caller shares: its next read fails. Class: descriptors. Stops: supervisor."""
     code = "os.set_blocking(0, False)"

@@ -10,7 +10,7 @@ import tempfile
 import threading
 
 import pytest
-from attacker import argv, assert_refused
+from attacker import argv, assert_refused, known_limit
 
 CONNECT = """
 s = socket.socket(socket.AF_UNIX)
@@ -76,6 +76,7 @@ def test_a_socket_on_a_path(attacker, serve, host):
     assert_out_of_reach(attacker, serve(host / "sock"))
 
 
+@known_limit("socket")
 def test_a_socket_that_was_bound_to_a_relative_path(attacker, serve, host):
     """Attack: the kernel's list names the socket "sock", so that no mask can be laid by name. Class: host sockets.
 
@@ -93,6 +94,7 @@ def test_a_socket_that_was_bound_to_a_relative_path(attacker, serve, host):
     assert_out_of_reach(attacker, serve(host / "sock", bind))
 
 
+@known_limit("socket")
 def test_a_socket_that_was_renamed(attacker, serve, host):
     """Attack: the server binds beside and renames, so the kernel's list has the old name. Class: host sockets.
 
@@ -107,6 +109,7 @@ def test_a_socket_that_was_renamed(attacker, serve, host):
     assert_out_of_reach(attacker, serve(host / "sock", bind))
 
 
+@known_limit("socket")
 def test_a_second_name_of_a_socket(attacker, serve, host):
     """Attack: connect by a hard link to the socket. Class: host sockets. Stops: masks."""
     serve(host / "sock")
@@ -121,6 +124,7 @@ def test_a_symlink_to_a_socket(attacker, serve, host):
     assert_out_of_reach(attacker, host / "link")
 
 
+@known_limit("socket")
 def test_a_socket_below_a_second_mount(attacker, serve, host, needs_root):
     """Attack: connect by a bind mount of the folder that holds the socket. Class: host sockets. Stops: masks."""
     (host / "a").mkdir()
@@ -144,6 +148,7 @@ def test_a_socket_file_that_is_a_mount(attacker, serve, host, needs_root):
         shutil.rmtree(folder)
 
 
+@known_limit("socket")
 def test_a_server_in_another_network_namespace(attacker, host, needs_root):
     """Attack: connect to a container's socket: the caller's kernel list does not have it. Class: host sockets.
 
@@ -160,6 +165,7 @@ def test_a_server_in_another_network_namespace(attacker, host, needs_root):
         server.wait()
 
 
+@known_limit("socket")
 def test_a_socket_below_a_mount_in_the_workspace(root_attacker, serve):
     """Attack: connect to a socket in a folder that is mounted inside the workspace. Class: host sockets.
 
