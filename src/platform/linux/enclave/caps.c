@@ -71,7 +71,9 @@ static int set_sets(const struct sets *sets)
 /* prctl(2) with all its arguments: some operations insist on zeros. */
 static int process_control(unsigned long operation, unsigned long a, unsigned long b)
 {
-	return syscall(SYS_prctl, operation, a, b, 0UL, 0UL) < 0 ? -errno : 0;
+	long r = syscall(SYS_prctl, operation, a, b, 0UL, 0UL);
+
+	return r < 0 ? -errno : (int)r;
 }
 
 static int shrink_bounding_set(uint64_t keep)
@@ -81,13 +83,21 @@ static int shrink_bounding_set(uint64_t keep)
 
 		if (keep & BIT(cap))
 			continue;
-		r = process_control(PR_CAPBSET_DROP, cap, 0);
+		r = process_control(PR_CAPBSET_READ, cap, 0);
 		if (r == -EINVAL) /* past this kernel's last one */
 			return 0;
+		if (r == 0)
+			continue; /* dropped before: looking is cheaper than dropping again */
+		r = process_control(PR_CAPBSET_DROP, cap, 0);
 		if (r < 0)
 			return r;
 	}
 	return 0;
+}
+
+int nx_caps_bound(int keep_file_caps)
+{
+	return shrink_bounding_set(keep_file_caps ? FILE_CAPS : 0);
 }
 
 int nx_caps_apply(int keep_file_caps)

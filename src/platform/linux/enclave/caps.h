@@ -23,6 +23,18 @@
 int nx_caps_apply(int keep_file_caps);
 
 /**
+ * nx_caps_bound() - shrink the bounding set beforehand
+ * @keep_file_caps: as for nx_caps_apply()
+ *
+ * The capabilities that the thread has stay; its children inherit the set. Forty
+ * calls, which the first process makes while it has nothing else to do.
+ *
+ * Return: 0, or a negative errno.
+ * Context: with CAP_SETPCAP; the calling thread only; system calls only.
+ */
+int nx_caps_bound(int keep_file_caps);
+
+/**
  * nx_caps_raise_ambient() - let all permitted capabilities survive an exec
  *
  * For the program that builds the enclave: after clone(CLONE_NEWUSER) a thread

@@ -20,6 +20,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "platform/linux/enclave/caps.h"
 #include "platform/linux/enclave/command.h"
 #include "platform/linux/enclave/mounts.h"
 #include "platform/linux/enclave/wire.h"
@@ -492,6 +493,10 @@ void nx_init_run(const struct nx_init *start)
 	follow_caller(&init);
 	(void)prctl(PR_SET_DUMPABLE, 0);
 	begin_net(&init);
+	/* The caller is still busy with the plan. The ids are mapped: 0 is root's. */
+	r = nx_caps_bound(getuid() == 0);
+	if (r < 0)
+		fail(&init, NX_STAGE_CAPS, 0, -r);
 	receive_launch(&init);
 	init.command.plan = init.plan;
 	init.command.argv = make_pointers(&init, init.plan->argv, 1);
