@@ -74,6 +74,7 @@ static int confine(struct nx_command *command)
 	const uint32_t *writable = nx_plan_at(plan, plan->writable);
 	struct nx_landlock_rule rules[RULES];
 	size_t n_rules = 0;
+	uint32_t abi; /* a kernel without it has the mounts alone */
 	int r;
 
 	/* One that is left out would only be refused; but then it was promised. */
@@ -91,7 +92,7 @@ static int confine(struct nx_command *command)
 	r = nx_landlock_apply(rules, n_rules,
 	                      NX_LANDLOCK_SCOPE_SIGNAL | NX_LANDLOCK_SCOPE_ABSTRACT_UNIX |
 	                              NX_LANDLOCK_LEAVE_TRUNCATE,
-	                      &command->landlock_abi);
+	                      &abi);
 	if (r < 0)
 		return fail(command, NX_STAGE_LANDLOCK, -r);
 	r = nx_seccomp_apply();

@@ -20,7 +20,6 @@
  * @umask:     of the caller
  * @stage, @os_code: (out) where it failed, if it did: enum nx_wire_stage, or 0
  *             for execve itself
- * @landlock_abi: (out)
  */
 struct nx_command {
 	const struct nx_plan *plan;
@@ -31,7 +30,6 @@ struct nx_command {
 	mode_t umask;
 	uint32_t stage;
 	int32_t os_code;
-	uint32_t landlock_abi;
 };
 
 /**

@@ -14,7 +14,7 @@
 
 #include "platform/fs.h"
 
-static const struct nx_strategy *of_root(void);
+static const struct nx_strategy overlay_of_root;
 
 /* What a mount made here must never do, whoever made it. */
 #define ATTRIBUTES (MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV)
@@ -133,7 +133,7 @@ static int mount_here(struct nx_view *view)
 	if (fd < 0)
 		return fd;
 	view->mount_fd = fd;
-	view->strategy = of_root();
+	view->strategy = &overlay_of_root;
 	return 0;
 }
 
@@ -391,11 +391,6 @@ static const struct nx_strategy overlay_of_root = {
 	.is_forged = is_forged_root,
 	.is_origin = is_origin_root,
 };
-
-static const struct nx_strategy *of_root(void)
-{
-	return &overlay_of_root;
-}
 
 const struct nx_strategy nx_strategy_overlay = {
 	.name = "overlay",
