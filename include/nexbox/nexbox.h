@@ -309,6 +309,18 @@ struct nexbox_objection {
 	struct nexbox_side box;
 };
 
+/**
+ * struct nexbox_passed_over - a better way to run, and why it could not be had
+ * @strategy: its name
+ * @tier:     name of the tier
+ * @reason:   one sentence
+ */
+struct nexbox_passed_over {
+	const char *strategy;
+	const char *tier;
+	const char *reason;
+};
+
 /** enum nexbox_limit - a limit that was hit; a bit mask */
 enum nexbox_limit {
 	NEXBOX_LIMIT_DEADLINE = 1u << 0,
@@ -344,6 +356,7 @@ enum nexbox_limit {
  * @commit_status: enum nexbox_commit_status
  * @commit_reason: one sentence, or ""
  * @stdout_data: what was kept of the output, with NEXBOX_RUN_CAPTURE; else NULL
+ * @passed_over: array of @n_passed_over: what was tried before, best first
  */
 struct nexbox_outcome {
 	size_t size;
@@ -385,6 +398,8 @@ struct nexbox_outcome {
 	uint64_t stderr_size_bytes;
 	uint32_t stdout_truncated;
 	uint32_t stderr_truncated;
+	const struct nexbox_passed_over *passed_over;
+	size_t n_passed_over;
 };
 
 /**

@@ -71,10 +71,23 @@ static void say_paths(struct nx_cli_text *text, const char *what, const char *co
 	}
 }
 
+static void say_passed_over(struct nx_cli_text *text, const struct nexbox_outcome *outcome)
+{
+	for (size_t i = 0; i < outcome->n_passed_over; i++) {
+		const struct nexbox_passed_over *over = &outcome->passed_over[i];
+
+		nx_cli_text_reset(text);
+		nx_cli_text_add(text, "not %s, %s: ", over->strategy, over->tier);
+		nx_cli_text_add_safe(text, over->reason);
+		nx_cli_say(text);
+	}
+}
+
 void nx_cli_details_write(const struct nexbox_outcome *outcome)
 {
 	struct nx_cli_text text;
 
+	say_passed_over(&text, outcome);
 	say_how(&text, outcome);
 	if (outcome->guarantees || outcome->exit_code >= 0 || outcome->signal_number)
 		say_guarantees(&text, outcome);

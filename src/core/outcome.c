@@ -53,6 +53,7 @@ struct nx_outcome *nx_outcome_free(struct nx_outcome *outcome)
 	free(outcome->conflicts);
 	free(outcome->guarded);
 	free(outcome->outside_writes);
+	free(outcome->passed_over);
 	nx_arena_fini(&outcome->arena);
 	free(outcome);
 	return NULL;
@@ -238,6 +239,21 @@ static void write_paths(struct nx_json *json, const char *key, const char *const
 	nx_json_close(json, ']');
 }
 
+static void write_passed_over(struct nx_json *json, const struct nexbox_outcome *outcome)
+{
+	nx_json_open(json, "passed_over", '[');
+	for (size_t i = 0; i < outcome->n_passed_over; i++) {
+		const struct nexbox_passed_over *over = &outcome->passed_over[i];
+
+		nx_json_open(json, NULL, '{');
+		nx_json_string(json, "strategy", over->strategy);
+		nx_json_string(json, "tier", over->tier);
+		nx_json_string(json, "reason", over->reason);
+		nx_json_close(json, '}');
+	}
+	nx_json_close(json, ']');
+}
+
 static void write_end(struct nx_json *json, const struct nexbox_outcome *outcome)
 {
 	if (outcome->exit_code < 0)
@@ -275,6 +291,7 @@ int nx_outcome_write_json(const struct nexbox_outcome *outcome, bool with_output
 	nx_json_number(json, "commit_duration_micros", (int64_t)outcome->commit_duration_micros);
 	nx_json_string(json, "strategy", *outcome->strategy ? outcome->strategy : NULL);
 	nx_json_string(json, "tier", *outcome->tier ? outcome->tier : NULL);
+	write_passed_over(json, outcome);
 	write_guarantees(json, outcome->guarantees);
 	write_commit(json, outcome);
 	nx_json_bool(json, "kept", outcome->kept);

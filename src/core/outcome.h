@@ -18,6 +18,8 @@ struct nx_outcome {
 	struct nexbox_objection *guarded;
 	const char **outside_writes;
 	size_t outside_capacity;
+	struct nexbox_passed_over *passed_over;
+	size_t passed_over_capacity;
 	struct nx_kept kept_stdout;
 	struct nx_kept kept_stderr;
 };

@@ -23,6 +23,8 @@
 struct run {
 	const struct nexbox_run_options *options;
 	const struct nx_platform *platform;
+	const struct nx_tier *tier;         /* of this attempt */
+	const struct nx_strategy *strategy; /* likewise */
 	struct nx_outcome *outcome;
 	struct nx_spec spec;
 	struct nx_session *session;
@@ -46,15 +48,23 @@ static void remove_session(struct run *run)
 	run->session = nx_session_free(run->session);
 }
 
-static void run_fini(struct run *run)
+/* Everything that belongs to one attempt at a run, successful or not. */
+static void end_attempt(struct run *run)
 {
 	/* Nothing is left in the box that could write: it dies while we clean up. */
 	if (run->end.alone)
 		remove_session(run);
 	if (run->enclave)
-		run->enclave = run->platform->free(run->enclave);
+		run->enclave = run->tier->free(run->enclave);
 	run->supervisor = nx_supervisor_free(run->supervisor);
 	remove_session(run);
+	run->view = (struct nx_view)NX_VIEW_INIT;
+	run->end = (struct nx_end){ .exit_code = -1, .scratch_fd = -1 };
+}
+
+static void run_fini(struct run *run)
+{
+	end_attempt(run);
 	nx_spec_fini(&run->spec);
 }
 
@@ -69,7 +79,7 @@ static uint64_t now_micros(void)
 /* What cannot be given is known before anything is made. */
 static int check_guarantees(const struct run *run, struct nexbox_error *err)
 {
-	uint32_t given = NEXBOX_REQUIRE_DEFAULT | run->spec.strategy->guarantees;
+	uint32_t given = run->tier->guarantees | run->strategy->guarantees;
 	uint32_t missing;
 
 	if (run->options->flags & NEXBOX_RUN_NET_HOST)
@@ -78,9 +88,10 @@ static int check_guarantees(const struct run *run, struct nexbox_error *err)
 	if (missing == 0 || (run->options->flags & NEXBOX_RUN_BEST_EFFORT))
 		return 0;
 	return nx_fail(err, NEXBOX_E_REFUSED, 0, "guarantees",
-	               "'%s' cannot be given by the strategy '%s': drop it from --require, or use "
-	               "--best-effort",
-	               nx_name_of(nx_guarantee_names, missing & -missing), run->spec.strategy->name);
+	               "'%s' cannot be given by the strategy '%s' in the tier '%s': drop it from "
+	               "--require, or use --best-effort",
+	               nx_name_of(nx_guarantee_names, missing & -missing), run->strategy->name,
+	               run->tier->name);
 }
 
 static int start(struct run *run, struct nexbox_error *err)
@@ -92,10 +103,11 @@ static int start(struct run *run, struct nexbox_error *err)
 		start.flags |= NX_START_NET_HOST;
 	if (run->options->flags & NEXBOX_RUN_FORK)
 		start.flags |= NX_START_FORK;
-	r = run->platform->start(&start, &run->enclave, err);
+	if (!(run->options->flags & NEXBOX_RUN_BEST_EFFORT))
+		start.require = run->spec.require;
+	r = run->tier->start(&start, &run->enclave, err);
 	if (r < 0)
 		return r;
-	run->outcome->public.tier = run->platform->tier;
 	/* Only its name; its folders are made while the enclave sets itself up. */
 	return nx_session_new(run->spec.workspace_fd, run->spec.workspace, &run->session, err);
 }
@@ -104,6 +116,7 @@ static int launch(struct run *run, struct nexbox_error *err)
 {
 	struct nx_outcome *outcome = run->outcome;
 	struct nx_launch launch = {
+		.strategy = run->strategy,
 		.workspace = run->spec.workspace,
 		.session = nx_session_path(run->session),
 		.argv = run->options->argv,
@@ -118,7 +131,7 @@ static int launch(struct run *run, struct nexbox_error *err)
 	int r = nx_supervisor_new(run->options, &outcome->kept_stdout, &outcome->kept_stderr,
 	                          &launch, &run->supervisor, err);
 
-	return r < 0 ? r : run->platform->launch(run->enclave, &launch, err);
+	return r < 0 ? r : run->tier->launch(run->enclave, &launch, err);
 }
 
 /* What a promotion needs and cannot make later: a full disk has no room for it. */
@@ -157,15 +170,15 @@ static int make_view(struct run *run, struct nexbox_error *err)
 	outcome->public.box = nx_outcome_string(outcome, nx_session_id(run->session));
 	nx_kept_init(&outcome->kept_stdout, session_fd, "stdout", run->options->output_max_bytes);
 	nx_kept_init(&outcome->kept_stderr, session_fd, "stderr", run->options->output_max_bytes);
-	run->view.strategy = run->spec.strategy;
+	run->view.strategy = run->strategy;
 	run->view.workspace = run->spec.workspace;
 	run->view.session = nx_session_path(run->session);
 	run->view.workspace_fd = run->spec.workspace_fd;
 	run->view.session_fd = session_fd;
-	r = run->spec.strategy->prepare(&run->view, err);
+	r = run->strategy->prepare(&run->view, err);
 	if (r == 0 && (run->options->flags & NEXBOX_RUN_COMMIT))
 		r = prepare_promotion(run, err);
-	return r < 0 ? r : run->platform->show(run->enclave, &run->view, err);
+	return r < 0 ? r : run->tier->show(run->enclave, &run->view, err);
 }
 
 /* Called while the command runs, on a core that has nothing else to do. */
@@ -183,8 +196,8 @@ static int supervise(struct run *run, struct nexbox_error *err)
 
 	/* The enclave mounts meanwhile; the notes are there before anything is written. */
 	nx_session_note(run->session);
-	r = nx_supervisor_run(run->supervisor, run->platform, run->enclave, on_started, run,
-	                      may_hurry, &run->end, err);
+	r = nx_supervisor_run(run->supervisor, run->tier, run->enclave, on_started, run, may_hurry,
+	                      &run->end, err);
 	run->supervisor = nx_supervisor_free(run->supervisor);
 	return r;
 }
@@ -198,9 +211,10 @@ static void report_end(struct run *run)
 	public->signal_number = end->timed_out ? 0 : end->signal_number;
 	public->timed_out = end->timed_out;
 	public->unreaped = end->unreaped;
-	public->guarantees = end->guarantees | run->spec.strategy->guarantees;
+	public->guarantees = end->guarantees | run->strategy->guarantees;
 	public->clone_duration_micros = run->view.make_micros + end->make_micros;
-	public->strategy = run->spec.strategy->name;
+	public->strategy = run->strategy->name;
+	public->tier = run->tier->name;
 	if (end->timed_out) {
 		public->limits_hit |= NEXBOX_LIMIT_DEADLINE;
 		public->status = 124;
@@ -274,7 +288,7 @@ static int find_outside_in(struct run *run, const struct nx_cow_place *place,
 
 	if (upper_fd < 0 || host_fd < 0)
 		return 0; /* this place could not be had, and was read-only */
-	r = nx_changeset_read(&changeset, run->spec.strategy, upper_fd, NULL, host_fd, place->path,
+	r = nx_changeset_read(&changeset, run->tier->layer, upper_fd, NULL, host_fd, place->path,
 	                      NX_CHANGESET_QUICK, err);
 	for (size_t i = 0; r == 0 && i < changeset.n_changes; i++)
 		r = add_outside(run->outcome, place->path, changeset.changes[i].entry.path, err);
@@ -284,7 +298,7 @@ static int find_outside_in(struct run *run, const struct nx_cow_place *place,
 static int find_outside(struct run *run, struct nexbox_error *err)
 {
 	size_t n_places = 0;
-	const struct nx_cow_place *places = run->platform->cow_places(run->enclave, &n_places);
+	const struct nx_cow_place *places = run->tier->cow_places(run->enclave, &n_places);
 	int r = 0;
 
 	if (run->end.scratch_fd < 0)
@@ -467,6 +481,84 @@ static int show_output(struct nx_outcome *outcome, struct nexbox_error *err)
 	return r;
 }
 
+static int attempt(struct run *run, struct nexbox_error *err)
+{
+	int r = start(run, err);
+
+	if (r == 0)
+		r = launch(run, err);
+	if (r == 0)
+		r = make_view(run, err);
+	return r < 0 ? r : supervise(run, err);
+}
+
+/* A strategy, or a tier, that cannot be had here; another may. */
+static bool is_passed_over(const struct run *run, const struct nexbox_error *error)
+{
+	return !run->end.started &&
+	       (error->code == NEXBOX_E_UNSUPPORTED || error->code == NEXBOX_E_REFUSED);
+}
+
+static int pass_over(struct run *run, const struct nexbox_error *why, struct nexbox_error *err)
+{
+	struct nx_outcome *outcome = run->outcome;
+	size_t n = outcome->public.n_passed_over;
+	const char *reason = nx_outcome_string(outcome, why->message);
+
+	if (!reason || !nx_grow(&outcome->passed_over, &outcome->passed_over_capacity, n,
+	                        sizeof(*outcome->passed_over)))
+		return nx_nomem(err, "run");
+	outcome->passed_over[n] = (struct nexbox_passed_over){ .strategy = run->strategy->name,
+		                                               .tier = run->tier->name,
+		                                               .reason = reason };
+	outcome->public.passed_over = outcome->passed_over;
+	outcome->public.n_passed_over = n + 1;
+	return 0;
+}
+
+/*
+ * The tiers, best first, and in each the strategies: the first pair that works is
+ * the one. Nothing is probed; what fails, fails before the command has started, and
+ * is taken away whole. When nothing works, the best pair's reason is the answer.
+ */
+static int attempt_all(struct run *run, struct nexbox_error *err)
+{
+	struct nexbox_error first = { 0 };
+
+	for (size_t t = 0; (run->tier = run->platform->tiers[t]); t++) {
+		bool tier_fails = false;
+
+		for (size_t s = 0; !tier_fails && (run->strategy = run->platform->strategies[s]);
+		     s++) {
+			struct nexbox_error error = { 0 };
+			int r;
+
+			if (!(run->tier->views & run->strategy->kind) ||
+			    (run->spec.strategy && run->strategy != run->spec.strategy))
+				continue;
+			r = check_guarantees(run, &error);
+			if (r == 0)
+				r = attempt(run, &error);
+			if (r == 0)
+				return 0;
+			if (!is_passed_over(run, &error)) {
+				*err = error;
+				return r;
+			}
+			if (!first.code)
+				first = error;
+			tier_fails = strcmp(error.where, NX_WHERE_VIEW) != 0 &&
+			             strcmp(error.where, "guarantees") != 0;
+			r = pass_over(run, &error, err);
+			if (r < 0)
+				return r;
+			end_attempt(run);
+		}
+	}
+	*err = first;
+	return -(int)first.code;
+}
+
 static int run_all(struct run *run, struct nexbox_error *err)
 {
 	int r = nx_spec_read(&run->spec, run->options, run->platform, err);
@@ -474,15 +566,7 @@ static int run_all(struct run *run, struct nexbox_error *err)
 	if (r < 0)
 		return r;
 	run->outcome->public.workspace = nx_outcome_string(run->outcome, run->spec.workspace);
-	r = check_guarantees(run, err);
-	if (r == 0)
-		r = start(run, err);
-	if (r == 0)
-		r = launch(run, err);
-	if (r == 0)
-		r = make_view(run, err);
-	if (r == 0)
-		r = supervise(run, err);
+	r = attempt_all(run, err);
 	if (r < 0)
 		return r;
 	report_end(run);

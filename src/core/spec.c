@@ -51,14 +51,14 @@ static int choose_strategy(struct nx_spec *spec, const struct nx_platform *platf
 {
 	const char *name = spec->options->strategy;
 
-	if (!name || strcmp(name, "auto") == 0) {
-		spec->strategy = platform->strategies[0];
+	spec->strategy = NULL;
+	if (!name || strcmp(name, "auto") == 0)
 		return 0;
-	}
 	for (size_t i = 0; platform->strategies[i]; i++) {
+		if (strcmp(name, platform->strategies[i]->name) != 0)
+			continue;
 		spec->strategy = platform->strategies[i];
-		if (strcmp(name, spec->strategy->name) == 0)
-			return 0;
+		return 0;
 	}
 	for (size_t i = 0; platform->strategies_to_come[i]; i++)
 		if (strcmp(name, platform->strategies_to_come[i]) == 0)

@@ -17,7 +17,7 @@
  * @home:         real path of the caller's home directory, or NULL
  * @other_home:   that of the passwd entry, when it is another one; or NULL
  * @layered_home: the same when it gets a layer of its own, else NULL
- * @strategy:     (borrowed) the one to use
+ * @strategy:     (borrowed) the one that was asked for by name; NULL: any
  * @grants:       array of @n_grants, absolute
  * @envp:         the command's environment
  * @require:      guarantees that must hold

@@ -38,7 +38,7 @@ struct stream {
 
 struct nx_supervisor {
 	const struct nexbox_run_options *options;
-	const struct nx_platform *platform;
+	const struct nx_tier *tier;
 	struct nx_enclave *enclave;
 	struct nx_end *end;
 	void (*on_started)(void *userdata);
@@ -264,7 +264,7 @@ static void kill_box(struct nx_supervisor *supervisor)
 {
 	if (supervisor->killed_ns == 0)
 		supervisor->killed_ns = now_ns();
-	supervisor->platform->kill(supervisor->enclave);
+	supervisor->tier->kill(supervisor->enclave);
 }
 
 /* Control-Z: the job sleeps, and with it goes the terminal, until it is woken. */
@@ -279,7 +279,7 @@ static void pause_job(struct nx_supervisor *supervisor, int signal_number)
 		options->on_stop(options->userdata, signal_number);
 	nx_terminal_raw(&supervisor->terminal);
 	nx_terminal_resize(options->stdin_fd, supervisor->master_fd);
-	supervisor->platform->signal(supervisor->enclave, SIGCONT);
+	supervisor->tier->signal(supervisor->enclave, SIGCONT);
 }
 
 static void begin_time(struct nx_supervisor *supervisor)
@@ -324,7 +324,7 @@ static int handle_event(struct nx_supervisor *supervisor, struct nexbox_error *e
 {
 	struct nx_end *end = supervisor->end;
 	struct nx_event event;
-	int r = supervisor->platform->next_event(supervisor->enclave, &event, err);
+	int r = supervisor->tier->next_event(supervisor->enclave, &event, err);
 
 	if (r < 0) {
 		on_over(supervisor);
@@ -341,7 +341,7 @@ static int handle_event(struct nx_supervisor *supervisor, struct nexbox_error *e
 		end->guarantees = event.guarantees;
 		begin_time(supervisor);
 		if (supervisor->early_signal)
-			supervisor->platform->signal(supervisor->enclave, supervisor->early_signal);
+			supervisor->tier->signal(supervisor->enclave, supervisor->early_signal);
 		supervisor->on_started(supervisor->userdata);
 		return 0;
 	case NX_EVENT_NOT_STARTED:
@@ -404,11 +404,11 @@ static void handle_control(struct nx_supervisor *supervisor)
 			else if (!supervisor->end->started)
 				supervisor->early_signal = signal_number;
 			else
-				supervisor->platform->signal(supervisor->enclave, signal_number);
+				supervisor->tier->signal(supervisor->enclave, signal_number);
 			break;
 		default:
 			if (signal_number > 0 && signal_number <= SIGRTMAX)
-				supervisor->platform->signal(supervisor->enclave, signal_number);
+				supervisor->tier->signal(supervisor->enclave, signal_number);
 		}
 	}
 }
@@ -457,7 +457,7 @@ static void handle_time(struct nx_supervisor *supervisor)
 		/* From here on the answer is "deadline", whatever the command makes of it. */
 		supervisor->end->timed_out = true;
 		supervisor->grace_ns = 0;
-		supervisor->platform->signal(supervisor->enclave, SIGTERM);
+		supervisor->tier->signal(supervisor->enclave, SIGTERM);
 	}
 	if (supervisor->deadline_ns && now >= supervisor->deadline_ns) {
 		supervisor->end->timed_out = true;
@@ -500,17 +500,15 @@ static void move_pumps(struct nx_supervisor *supervisor, const struct pollfd *fd
 /* Until every process of the box is dead. */
 static int watch(struct nx_supervisor *supervisor, struct nexbox_error *err)
 {
-	const struct nx_platform *platform = supervisor->platform;
+	const struct nx_tier *tier = supervisor->tier;
 	int result = 0;
 
 	while (!supervisor->dead) {
 		struct pollfd fds[N_FDS] = {
-			[EVENT] = { .fd = supervisor->silent ?
-			                          -1 :
-			                          platform->event_fd(supervisor->enclave),
+			[EVENT] = { .fd = supervisor->silent ? -1 :
+			                                       tier->event_fd(supervisor->enclave),
 			            .events = POLLIN },
-			[PROCESS] = { .fd = platform->process_fd(supervisor->enclave),
-			              .events = POLLIN },
+			[PROCESS] = { .fd = tier->process_fd(supervisor->enclave), .events = POLLIN },
 			[CONTROL] = { .fd = supervisor->options->control_fd, .events = POLLIN },
 		};
 		int64_t due = next_due(supervisor);
@@ -604,7 +602,7 @@ static void settle_input(struct nx_supervisor *supervisor)
 	            pump->position - unread - (int64_t)(pump->end - pump->begin), SEEK_SET);
 }
 
-int nx_supervisor_run(struct nx_supervisor *supervisor, const struct nx_platform *platform,
+int nx_supervisor_run(struct nx_supervisor *supervisor, const struct nx_tier *tier,
                       struct nx_enclave *enclave, void (*on_started)(void *), void *userdata,
                       bool may_hurry, struct nx_end *ret_end, struct nexbox_error *err)
 {
@@ -616,7 +614,7 @@ int nx_supervisor_run(struct nx_supervisor *supervisor, const struct nx_platform
 	int r;
 
 	*ret_end = (struct nx_end){ .exit_code = -1, .scratch_fd = -1 };
-	supervisor->platform = platform;
+	supervisor->tier = tier;
 	supervisor->enclave = enclave;
 	supervisor->end = ret_end;
 	supervisor->on_started = on_started;

@@ -70,7 +70,7 @@ int nx_supervisor_new(const struct nexbox_run_options *options, struct nx_kept *
 /**
  * nx_supervisor_run() - stay with an enclave that was launched until its end
  * @supervisor: (borrowed)
- * @platform:   (borrowed)
+ * @tier:       (borrowed) that @enclave is of
  * @enclave:    (borrowed)
  * @on_started: called once, when the command has started
  * @userdata:   its argument
@@ -84,7 +84,7 @@ int nx_supervisor_new(const struct nexbox_run_options *options, struct nx_kept *
  *         NEXBOX_E_UNSUPPORTED this host does not allow a stage.
  * Context: any thread; not after fork.
  */
-int nx_supervisor_run(struct nx_supervisor *supervisor, const struct nx_platform *platform,
+int nx_supervisor_run(struct nx_supervisor *supervisor, const struct nx_tier *tier,
                       struct nx_enclave *enclave, void (*on_started)(void *), void *userdata,
                       bool may_hurry, struct nx_end *ret_end, struct nexbox_error *err);
 

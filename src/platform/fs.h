@@ -68,6 +68,41 @@ int nx_fs_rename_new(int from_fd, const char *from, int to_fd, const char *to);
 int nx_fs_copy_data(int from_fd, int to_fd);
 
 /**
+ * nx_fs_reflink() - give a file the blocks of another
+ * @from_fd: (borrowed) open for reading
+ * @to_fd:   (borrowed) open for writing, empty
+ *
+ * A file that is kept out of copy-on-write (btrfs, chattr +C) makes one of its kind.
+ *
+ * Return: 0, or a negative errno (EOPNOTSUPP: this filesystem cannot).
+ * Context: any thread.
+ */
+int nx_fs_reflink(int from_fd, int to_fd);
+
+/**
+ * nx_fs_copy_xattr() - give a file the extended attributes of another
+ * @from_fd: (borrowed) open, not by O_PATH
+ * @to_fd:   (borrowed) likewise, with none of its own
+ *
+ * What the caller may not set (labels, file capabilities) is left out.
+ *
+ * Return: 0, or a negative errno.
+ * Context: any thread; not after fork.
+ */
+int nx_fs_copy_xattr(int from_fd, int to_fd);
+
+/**
+ * nx_fs_tells_writes() - whether every write to a file moves its times
+ * @fd: (borrowed) anything on the filesystem
+ *
+ * A tmpfs has no eye on what is written through a shared mapping.
+ *
+ * Return: true if so.
+ * Context: any thread.
+ */
+bool nx_fs_tells_writes(int fd);
+
+/**
  * nx_fs_mount_of() - which mount a descriptor belongs to
  * @fd:     (borrowed)
  * @ret_id: (out)

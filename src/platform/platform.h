@@ -6,7 +6,7 @@
  * tables and never asks which system it is on. There are no empty slots: what a
  * host cannot give is an error or a guarantee that is reported as missing.
  *
- * A run goes through a platform in this order:
+ * A run goes through a tier in this order:
  *
  *	start()   the first process of the enclave; it begins to set itself up
  *	launch()  here is the command, and where its view will be: mount what can be
@@ -33,11 +33,14 @@ enum nx_start_flags {
 
 /**
  * struct nx_start - what the first process of an enclave has to know at once
- * @flags:  enum nx_start_flags
- * @helper: (borrowed, optional) path of the helper program
+ * @flags:   enum nx_start_flags
+ * @require: enum nexbox_guarantee without which the command must not start: a tier
+ *           that finds that it cannot give one here fails with NEXBOX_E_REFUSED
+ * @helper:  (borrowed, optional) path of the helper program
  */
 struct nx_start {
 	uint32_t flags;
+	uint32_t require;
 	const char *helper;
 };
 
@@ -48,7 +51,8 @@ struct nx_start {
  * @session:     (borrowed) path of the session's folder
  * @workspace_fd: (borrowed)
  * @session_fd:  (borrowed)
- * @upper_fd:    (owned) what the command changed, as @strategy's layer writes it
+ * @upper_fd:    (owned) LAYER: what the command changed, as @strategy's layer writes
+ *               it; TREE: the root of the clone
  * @mount_fd:    (owned) the mounted view when the caller could mount it itself,
  *               else -1: the enclave's first process mounts it
  * @upper_root:  the upper's root as it was made, to tell whether the command
@@ -72,6 +76,15 @@ struct nx_view {
 		.workspace_fd = -1, .session_fd = -1, .upper_fd = -1, .mount_fd = -1 \
 	}
 
+/* The clone of the workspace in the session's folder, with a strategy of NX_VIEW_TREE. */
+#define NX_TREE_NAME "view"
+
+/** enum nx_view_kind - what a strategy makes; bits, so that a tier can take several */
+enum nx_view_kind {
+	NX_VIEW_LAYER = 1u << 0, /* a layer over the workspace: what is in it has changed */
+	NX_VIEW_TREE = 1u << 1,  /* a whole tree beside it, which is compared */
+};
+
 /** enum nx_mark - what a folder of the upper layer says about the one below it */
 enum nx_mark {
 	NX_MARK_OPAQUE = 1u << 0,   /* nothing below shows through */
@@ -81,11 +94,15 @@ enum nx_mark {
 /**
  * struct nx_strategy - one way to make a view
  * @name:       as in DESIGN 2
+ * @kind:       enum nx_view_kind
  * @guarantees: enum nexbox_guarantee that hold because of the way it works
- * @prepare:    make the layers below @view->session_fd and fill @view
+ * @prepare:    make the layers below @view->session_fd and fill @view. TREE: make what
+ *              can be made at once, which for a snapshot is all of it
  * @settle:     the command runs: use the time to take away what only starting needed
  * @discard:    no process is left: take the layers away, as far as it is quickly
  *              done; the session is removed afterwards in any case
+ * @clone_file: TREE: give the empty regular file @to_fd the content of @from_fd;
+ *              a negative errno. NULL: @prepare has made the whole tree
  * @is_whiteout: whether an entry of the upper says "deleted"
  * @read_marks: what an entry of the upper says, a name in @dir_fd: *ret_marks (enum
  *              nx_mark), and with NX_MARK_REDIRECT the folder meant in @redirect:
@@ -98,13 +115,19 @@ enum nx_mark {
  *              under a name that is reserved for layers
  * @is_origin:  whether an extended attribute of the upper says that the entry was
  *              copied from below, under the same name or another
+ *
+ * A strategy that cannot work here fails with NEXBOX_E_UNSUPPORTED and the place
+ * NX_WHERE_VIEW, and so does a tier that cannot mount what it made: then the next
+ * one is tried, unless this one was asked for by name.
  */
 struct nx_strategy {
 	const char *name;
+	uint32_t kind;
 	uint32_t guarantees;
 	int (*prepare)(struct nx_view *view, struct nexbox_error *err);
 	void (*settle)(const struct nx_view *view);
 	void (*discard)(const struct nx_view *view);
+	int (*clone_file)(int from_fd, int to_fd);
 	bool (*is_whiteout)(const struct stat *st);
 	int (*read_marks)(int dir_fd, const char *name, const char *path, uint32_t *ret_marks,
 	                  struct nx_buf *redirect, struct nexbox_error *err);
@@ -113,6 +136,9 @@ struct nx_strategy {
 	bool (*is_origin)(const char *xattr_name);
 };
 
+/* nexbox_error.where of a failure that another strategy may not have. */
+#define NX_WHERE_VIEW "view"
+
 /** enum nx_launch_flags - bits of nx_launch.flags */
 enum nx_launch_flags {
 	NX_LAUNCH_TERMINAL = 1u << 0, /* give the command a terminal of the enclave's own */
@@ -120,6 +146,7 @@ enum nx_launch_flags {
 
 /**
  * struct nx_launch - the command and what it may see; all borrowed
+ * @strategy:     that makes the view
  * @workspace:    real path of the workspace
  * @session:      path of the session's folder, which need not be there yet
  * @argv, @envp:  NULL-terminated
@@ -137,6 +164,7 @@ enum nx_launch_flags {
  */
 struct nx_launch {
 	uint32_t flags;
+	const struct nx_strategy *strategy;
 	const char *workspace;
 	const char *session;
 	const char *const *argv;
@@ -200,12 +228,18 @@ struct nx_cow_place {
 	const char *upper;
 };
 
-/** struct nx_platform - one operating system */
-struct nx_platform {
+/**
+ * struct nx_tier - one kind of enclave
+ * @name:       as in DESIGN 2
+ * @guarantees: enum nexbox_guarantee that it can give, before it is tried
+ * @views:      enum nx_view_kind that it can show
+ * @layer:      (optional) who writes the copy-on-write places of its own
+ */
+struct nx_tier {
 	const char *name;
-	const char *tier;
-	const struct nx_strategy *const *strategies; /* NULL-terminated, best first */
-	const char *const *strategies_to_come;       /* named in the contract, not landed */
+	uint32_t guarantees;
+	uint32_t views;
+	const struct nx_strategy *layer;
 
 	/* Start the first process. Nothing on disk is touched. */
 	int (*start)(const struct nx_start *start, struct nx_enclave **ret_enclave,
@@ -244,6 +278,14 @@ struct nx_platform {
 
 	/* Kill, reap and forget. Accepts NULL; returns NULL. */
 	struct nx_enclave *(*free)(struct nx_enclave *enclave);
+};
+
+/** struct nx_platform - one operating system */
+struct nx_platform {
+	const char *name;
+	const struct nx_tier *const *tiers;          /* NULL-terminated, best first */
+	const struct nx_strategy *const *strategies; /* likewise, as "auto" tries them */
+	const char *const *strategies_to_come;       /* named in the contract, not landed */
 };
 
 /**

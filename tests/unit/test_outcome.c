@@ -42,7 +42,7 @@ static void an_outcome_without_a_run_has_every_key_of_the_contract(void **state)
 		"\"workspace\":null,\"exit_code\":null,\"signal\":null,\"status\":125,\"error\":null,"
 		"\"timed_out\":false,\"unreaped\":false,\"limits_hit\":[],\"duration_ms\":0,"
 		"\"clone_duration_micros\":0,\"diff_duration_micros\":0,\"commit_duration_micros\":0,"
-		"\"strategy\":null,\"tier\":null,"
+		"\"strategy\":null,\"tier\":null,\"passed_over\":[],"
 		"\"guarantees\":{\"fs-write\":false,\"fs-secrets\":false,\"net\":false,"
 		"\"processes\":false,\"syscalls\":false,\"same-path\":false,\"snapshot\":false},"
 		"\"committed\":false,\"commit\":{\"status\":\"not-asked\",\"reason\":null,"

@@ -96,6 +96,7 @@ static bool is_origin(const char *xattr_name)
 
 const struct nx_strategy nx_strategy_fake = {
 	.name = "fake",
+	.kind = NX_VIEW_LAYER,
 	.guarantees = 0,
 	.prepare = prepare,
 	.settle = settle,
@@ -322,15 +323,11 @@ static const struct nx_cow_place *cow_places(const struct nx_enclave *enclave, s
 	return enclave->script->places;
 }
 
-static const struct nx_strategy *const strategies[] = { &nx_strategy_fake, NULL };
-
-static const char *const strategies_to_come[] = { "promised", NULL };
-
-const struct nx_platform nx_platform_fake = {
-	.name = "fake",
-	.tier = "none",
-	.strategies = strategies,
-	.strategies_to_come = strategies_to_come,
+static const struct nx_tier tier = {
+	.name = "none",
+	.guarantees = NEXBOX_REQUIRE_DEFAULT,
+	.views = NX_VIEW_LAYER,
+	.layer = &nx_strategy_fake,
 	.start = start,
 	.launch = launch,
 	.show = show,
@@ -341,4 +338,17 @@ const struct nx_platform nx_platform_fake = {
 	.kill = kill_all,
 	.cow_places = cow_places,
 	.free = free_enclave,
+};
+
+static const struct nx_tier *const tiers[] = { &tier, NULL };
+
+static const struct nx_strategy *const strategies[] = { &nx_strategy_fake, NULL };
+
+static const char *const strategies_to_come[] = { "promised", NULL };
+
+const struct nx_platform nx_platform_fake = {
+	.name = "fake",
+	.tiers = tiers,
+	.strategies = strategies,
+	.strategies_to_come = strategies_to_come,
 };

@@ -6,6 +6,7 @@
 #include <linux/falloc.h>
 #include <linux/fs.h>
 #include <linux/kcmp.h>
+#include <linux/magic.h>
 #include <linux/openat2.h>
 #include <sched.h>
 #include <signal.h>
@@ -160,6 +161,69 @@ int nx_fs_copy_data(int from_fd, int to_fd)
 		position = hole;
 	}
 	return ftruncate(to_fd, st.st_size) < 0 ? -errno : 0;
+}
+
+int nx_fs_reflink(int from_fd, int to_fd)
+{
+	int flags;
+
+	if (ioctl(to_fd, FICLONE, from_fd) == 0)
+		return 0;
+	/* EINVAL: one of the two has checksums and the other has not. */
+	if (errno != EINVAL || ioctl(from_fd, FS_IOC_GETFLAGS, &flags) < 0 || !(flags & FS_NOCOW_FL))
+		return -errno;
+	flags = FS_NOCOW_FL;
+	if (ioctl(to_fd, FS_IOC_SETFLAGS, &flags) < 0 || ioctl(to_fd, FICLONE, from_fd) < 0)
+		return -errno;
+	return 0;
+}
+
+static int copy_one_xattr(int from_fd, int to_fd, const char *name)
+{
+	NX_AUTO_FREE char *many = NULL;
+	char few[256];
+	char *value = few;
+	ssize_t n = fgetxattr(from_fd, name, few, sizeof(few));
+
+	if (n < 0 && errno == ERANGE) {
+		value = many = malloc(XATTR_SIZE_MAX);
+		if (!many)
+			return -ENOMEM;
+		n = fgetxattr(from_fd, name, many, XATTR_SIZE_MAX);
+	}
+	if (n < 0)
+		return errno == ENODATA ? 0 : -errno;
+	if (fsetxattr(to_fd, name, value, (size_t)n, 0) == 0)
+		return 0;
+	return errno == EPERM || errno == EACCES || errno == EOPNOTSUPP ? 0 : -errno;
+}
+
+int nx_fs_copy_xattr(int from_fd, int to_fd)
+{
+	NX_AUTO_FREE char *many = NULL;
+	char few[512];
+	char *names = few;
+	ssize_t n = flistxattr(from_fd, few, sizeof(few));
+	int r = 0;
+
+	if (n < 0 && errno == ERANGE) {
+		names = many = malloc(XATTR_LIST_MAX);
+		if (!many)
+			return -ENOMEM;
+		n = flistxattr(from_fd, many, XATTR_LIST_MAX);
+	}
+	if (n < 0)
+		return errno == EOPNOTSUPP ? 0 : -errno;
+	for (const char *name = names; r == 0 && name < names + n; name += strlen(name) + 1)
+		r = copy_one_xattr(from_fd, to_fd, name);
+	return r;
+}
+
+bool nx_fs_tells_writes(int fd)
+{
+	struct statfs fs;
+
+	return fstatfs(fd, &fs) == 0 && fs.f_type != TMPFS_MAGIC && fs.f_type != RAMFS_MAGIC;
 }
 
 /* KERNEL < 5.8: statx() has no mount id; then 0 for all, and rename() decides. */

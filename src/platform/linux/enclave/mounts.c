@@ -204,6 +204,17 @@ struct waiter {
 	void *userdata;
 };
 
+/* A tree of the session's, as a mount of its own: writable, and harmless. */
+static int clone_view(const char *path)
+{
+	int fd = clone_mount(path, false);
+	int r = fd < 0 ? fd : set_attributes(fd, "", HARMLESS, false);
+
+	if (r < 0 && fd >= 0)
+		(void)close(fd);
+	return r < 0 ? r : fd;
+}
+
 static int mount_view(struct nx_mounts *mounts, const struct nx_plan *plan, const struct nx_op *op,
                       const struct waiter *waiter)
 {
@@ -215,8 +226,12 @@ static int mount_view(struct nx_mounts *mounts, const struct nx_plan *plan, cons
 		return fill(&mounts->slots[op->slot], view_fd);
 	if (chdir(nx_plan_string(plan, op->a)) < 0)
 		return -errno;
-	r = fill(&mounts->slots[op->slot], nx_overlay_mount(".", nx_plan_string(plan, op->b),
-	                                                    nx_plan_string(plan, op->c), false));
+	if (op->c)
+		r = nx_overlay_mount(".", nx_plan_string(plan, op->b), nx_plan_string(plan, op->c),
+		                     false);
+	else
+		r = clone_view(nx_plan_string(plan, op->b));
+	r = fill(&mounts->slots[op->slot], r);
 	mounts->view_micros = now_micros() - begin;
 	return r;
 }

@@ -289,13 +289,18 @@ static void make_view(struct builder *b)
 	const struct nx_launch *launch = b->launch;
 	/* Relative to the workspace, where no name can hold a ':' or a ','. */
 	const char *session = launch->session + strlen(launch->workspace) + 1;
-	uint32_t slot = new_slot(b);
+	struct nx_op op = { .kind = NX_OP_VIEW,
+		            .slot = new_slot(b),
+		            .a = put_string(b, launch->workspace) };
+	uint32_t slot = op.slot;
 
-	add_op(b, (struct nx_op){ .kind = NX_OP_VIEW,
-	                          .slot = slot,
-	                          .a = put_string(b, launch->workspace),
-	                          .b = put_string(b, format(b, session, "/" NX_OVERLAY_UPPER)),
-	                          .c = put_string(b, format(b, session, "/" NX_OVERLAY_WORK)) });
+	if (launch->strategy->kind == NX_VIEW_TREE) {
+		op.b = put_string(b, format(b, session, "/" NX_TREE_NAME));
+	} else {
+		op.b = put_string(b, format(b, session, "/" NX_OVERLAY_UPPER));
+		op.c = put_string(b, format(b, session, "/" NX_OVERLAY_WORK));
+	}
+	add_op(b, op);
 	add_place(b, launch->workspace, slot, 0, false);
 	add_writable(b, launch->workspace);
 }
@@ -635,13 +640,13 @@ static uint32_t flags_of(const struct nx_launch *launch)
 static int refuse_nested(const struct nx_launch *launch, const struct nx_table *table,
                          struct nexbox_error *err)
 {
-	if (geteuid() == 0)
+	if (geteuid() == 0 || launch->strategy->kind != NX_VIEW_LAYER)
 		return 0;
 	for (size_t i = 0; i < table->n_mounts; i++) {
 		const char *path = table->mounts[i].path;
 
 		if (nx_path_is_below(path, launch->workspace) && strcmp(path, launch->workspace) != 0)
-			return nx_fail(err, NEXBOX_E_UNSUPPORTED, 0, "overlay",
+			return nx_fail(err, NEXBOX_E_UNSUPPORTED, 0, NX_WHERE_VIEW,
 			               "'%s' is a mount inside the workspace, which an overlay cannot "
 			               "hold without privilege: unmount it, or run as root",
 			               nx_quote(path));
@@ -694,7 +699,7 @@ int nx_plan_build(const struct nx_launch *launch, const sigset_t *signals, bool 
 static const char *const words[] = {
 	[NX_OP_PRIVATE] = "cannot make the mounts private",
 	[NX_OP_CLONE] = "cannot take '%s' into the box",
-	[NX_OP_VIEW] = "no overlay can be mounted over '%s'",
+	[NX_OP_VIEW] = "no view can be mounted over '%s'",
 	[NX_OP_SCRATCH] = "cannot mount a tmpfs at '%s'",
 	[NX_OP_SCRATCH_DIR] = "cannot make a private place",
 	[NX_OP_SCRATCH_COW] = "no overlay can be mounted over '%s'",
@@ -711,6 +716,12 @@ static const char *const words[] = {
 	[NX_OP_LOCK] = "cannot make '%s' read-only",
 	[NX_OP_MASK] = "cannot hide '%s'",
 };
+
+/* What no other way to make a view would change. */
+static bool is_of_the_disk(int os_code)
+{
+	return os_code == ENOSPC || os_code == EDQUOT || os_code == EIO || os_code == ENOMEM;
+}
 
 int nx_plan_describe(const struct nx_plan *plan, uint32_t op, int os_code, struct nexbox_error *err)
 {
@@ -729,6 +740,9 @@ int nx_plan_describe(const struct nx_plan *plan, uint32_t op, int os_code, struc
 	if (os_code == EPERM || os_code == EACCES || os_code == EINVAL || os_code == ENODEV ||
 	    os_code == ENOSYS || os_code == EOPNOTSUPP)
 		code = NEXBOX_E_UNSUPPORTED;
+	if (ops[op].kind == NX_OP_VIEW)
+		return nx_fail(err, is_of_the_disk(os_code) ? NEXBOX_E_SYSTEM : NEXBOX_E_UNSUPPORTED,
+		               os_code, NX_WHERE_VIEW, "%s", message);
 	if (op == 0 && code == NEXBOX_E_UNSUPPORTED)
 		return nx_fail(err, code, os_code, "mounts",
 		               "%s: this host restricts user namespaces (AppArmor? see "

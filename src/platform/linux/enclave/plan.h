@@ -31,7 +31,8 @@ enum nx_op_kind {
 	NX_OP_PRIVATE = 1, /* no mount event crosses the border any more */
 	NX_OP_CLONE,       /* slot := a copy of the mount at @a; NX_OP_RECURSIVE */
 	NX_OP_VIEW,        /* wait for the session; slot := the view that came with it, or else
-			    * an overlay: lower @a (the way to it), upper @b, work @c */
+			    * an overlay: lower @a (the way to it), upper @b, work @c;
+			    * without @c the folder @b itself */
 	NX_OP_SCRATCH,     /* a tmpfs at @a, a place that is covered later */
 	NX_OP_SCRATCH_DIR, /* slot := a new folder @b of the scratch, mode @n, as a mount */
 	NX_OP_SCRATCH_COW, /* slot := overlay; lower @a, layers in the scratch folder @b */

@@ -463,7 +463,8 @@ static int next_event(struct nx_enclave *enclave, struct nx_event *ret_event,
 		ret_event->make_micros = wire.micros;
 		take_fds(&wire, &message, ret_event);
 		ret_event->guarantees = NEXBOX_GUARANTEE_FS_WRITE | NEXBOX_GUARANTEE_FS_SECRETS |
-		                        NEXBOX_GUARANTEE_PROCESSES | NEXBOX_GUARANTEE_SYSCALLS;
+		                        NEXBOX_GUARANTEE_PROCESSES | NEXBOX_GUARANTEE_SYSCALLS |
+		                        NEXBOX_GUARANTEE_SAME_PATH;
 		if (!(enclave->flags & NX_START_NET_HOST))
 			ret_event->guarantees |= NEXBOX_GUARANTEE_NET;
 		return 0;
@@ -538,17 +539,11 @@ struct nx_enclave *nx_enclave_free(struct nx_enclave *enclave)
 	return NULL;
 }
 
-static const struct nx_strategy *const strategies[] = { &nx_strategy_overlay, NULL };
-
-static const char *const strategies_to_come[] = {
-	"btrfs-snapshot", "reflink", "fuse-overlayfs", "copy", "apfs-clone", "block-clone", NULL,
-};
-
-const struct nx_platform nx_platform_linux = {
-	.name = "linux",
-	.tier = "namespaces",
-	.strategies = strategies,
-	.strategies_to_come = strategies_to_come,
+const struct nx_tier nx_tier_namespaces = {
+	.name = "namespaces",
+	.guarantees = NEXBOX_REQUIRE_DEFAULT | NEXBOX_GUARANTEE_SAME_PATH,
+	.views = NX_VIEW_LAYER | NX_VIEW_TREE,
+	.layer = &nx_strategy_overlay,
 	.start = start,
 	.launch = launch,
 	.show = show,

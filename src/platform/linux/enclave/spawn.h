@@ -9,7 +9,7 @@
 #include "platform/linux/view/overlay.h"
 #include "platform/platform.h"
 
-extern const struct nx_platform nx_platform_linux;
+extern const struct nx_tier nx_tier_namespaces;
 
 /**
  * nx_enclave_free() - kill, reap and forget an enclave

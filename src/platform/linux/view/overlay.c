@@ -168,7 +168,7 @@ static int refuse_marked(const struct nx_view *view, struct nexbox_error *err)
 		(void)snprintf(path, sizeof(path), "/proc/self/fd/%d/%s", view->workspace_fd,
 		               entry->d_name);
 		if (lgetxattr(path, mark, value, sizeof(value)) >= 0 || errno == ERANGE)
-			r = nx_fail(err, NEXBOX_E_UNSUPPORTED, 0, "overlay",
+			r = nx_fail(err, NEXBOX_E_UNSUPPORTED, 0, NX_WHERE_VIEW,
 			            "'%s' carries the attribute %s, so no overlay can show it: remove "
 			            "it with setfattr -x",
 			            nx_quote(entry->d_name), mark);
@@ -193,7 +193,7 @@ static int prepare(struct nx_view *view, struct nexbox_error *err)
 		               "cannot make the layers of a view in '%s'", nx_quote(view->session));
 	r = mount_here(view);
 	if (r < 0)
-		return nx_fail(err, NEXBOX_E_UNSUPPORTED, -r, "overlay",
+		return nx_fail(err, NEXBOX_E_UNSUPPORTED, -r, NX_WHERE_VIEW,
 		               "no overlay can be mounted over '%s': its filesystem cannot be a layer",
 		               nx_quote(view->workspace));
 	(void)clock_gettime(CLOCK_MONOTONIC, &end);
@@ -381,7 +381,7 @@ static int read_marks_root(int dir_fd, const char *name, const char *path, uint3
 /* The same strategy, mounted with real privilege: prepare() chooses. */
 static const struct nx_strategy overlay_of_root = {
 	.name = "overlay",
-	.guarantees = NEXBOX_GUARANTEE_SAME_PATH,
+	.kind = NX_VIEW_LAYER,
 	.prepare = prepare,
 	.settle = settle,
 	.discard = discard,
@@ -394,7 +394,7 @@ static const struct nx_strategy overlay_of_root = {
 
 const struct nx_strategy nx_strategy_overlay = {
 	.name = "overlay",
-	.guarantees = NEXBOX_GUARANTEE_SAME_PATH,
+	.kind = NX_VIEW_LAYER,
 	.prepare = prepare,
 	.settle = settle,
 	.discard = discard,

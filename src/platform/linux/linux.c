@@ -1,0 +1,22 @@
+/* SPDX-License-Identifier: MIT OR Apache-2.0 */
+#include "platform/linux/enclave/spawn.h"
+#include "platform/linux/view/overlay.h"
+
+static const struct nx_tier *const tiers[] = { &nx_tier_namespaces, NULL };
+
+/* O(1) first; then what shares blocks; then what always works. */
+static const struct nx_strategy *const strategies[] = {
+	&nx_strategy_overlay,
+	NULL,
+};
+
+static const char *const strategies_to_come[] = {
+	"btrfs-snapshot", "reflink", "fuse-overlayfs", "copy", "apfs-clone", "block-clone", NULL,
+};
+
+const struct nx_platform nx_platform_linux = {
+	.name = "linux",
+	.tiers = tiers,
+	.strategies = strategies,
+	.strategies_to_come = strategies_to_come,
+};
