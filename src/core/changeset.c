@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
-#include "core/changeset.h"
+#include "core/walk.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -11,31 +11,6 @@
 #include "core/listing.h"
 #include "core/store.h"
 #include "platform/fs.h"
-
-/*
- * A folder that has to be compared. Paths are relative to the workspace, and are
- * opened anew from its root, so that the depth of a tree costs no descriptors.
- */
-struct job {
-	struct job *next;
-	const char *path; /* "." is the root */
-	bool has_upper;
-	bool has_host;
-	bool is_new;       /* below an entry that was created */
-	const char *lower; /* where what shows through comes from; NULL: nothing does */
-};
-
-struct walk {
-	struct nx_changeset *changeset;
-	const struct nx_strategy *strategy;
-	int upper_fd;
-	int workspace_fd;
-	const char *workspace;
-	dev_t device; /* of the workspace */
-	uint32_t flags;
-	struct job *jobs;
-	struct nexbox_error *err;
-};
 
 /* The three layers of one folder, opened; -1 where there is none. */
 struct layers {
@@ -57,18 +32,18 @@ static void layers_fini(struct layers *layers)
 	nx_listing_fini(&layers->host);
 }
 
-static int nomem(struct walk *walk)
+int nx_walk_nomem(struct nx_walk *walk)
 {
 	return nx_nomem(walk->err, "changeset");
 }
 
-static int unreadable(struct walk *walk, const char *path, int os_code)
+int nx_walk_unreadable(struct nx_walk *walk, const char *path, int os_code)
 {
 	return nx_fail(walk->err, NEXBOX_E_SYSTEM, os_code, "changeset", "cannot read '%s'",
 	               nx_quote(path));
 }
 
-static const char *join(struct walk *walk, const char *path, const char *name)
+const char *nx_walk_join(struct nx_walk *walk, const char *path, const char *name)
 {
 	size_t n = strcmp(path, ".") == 0 ? 0 : strlen(path);
 	size_t length = strlen(name);
@@ -83,7 +58,7 @@ static const char *join(struct walk *walk, const char *path, const char *name)
 	return joined;
 }
 
-static struct nx_change *add_change(struct walk *walk, const char *path, uint32_t kind,
+static struct nx_change *add_change(struct nx_walk *walk, const char *path, uint32_t kind,
                                     const struct stat *st)
 {
 	struct nx_changeset *changeset = walk->changeset;
@@ -126,14 +101,14 @@ static void remember(struct nx_change *change, const struct stat *then)
 	change->then.ctime = then->st_ctim;
 }
 
-static int add_touch(struct walk *walk, const char *path, const struct stat *st,
-                     const struct stat *then)
+int nx_walk_add_touch(struct nx_walk *walk, const char *path, const struct stat *st,
+                      const struct stat *then)
 {
 	struct nx_changeset *changeset = walk->changeset;
 
 	if (!nx_grow(&changeset->touches, &changeset->touches_capacity, changeset->n_touches,
 	             sizeof(*changeset->touches)))
-		return nomem(walk);
+		return nx_walk_nomem(walk);
 	changeset->touches[changeset->n_touches++] = (struct nx_touch){
 		.path = path,
 		.mtime = st->st_mtim,
@@ -144,12 +119,12 @@ static int add_touch(struct walk *walk, const char *path, const struct stat *st,
 	return 0;
 }
 
-static int add_job(struct walk *walk, struct job job)
+int nx_walk_add_job(struct nx_walk *walk, struct nx_job job)
 {
-	struct job *added = nx_arena_alloc(&walk->changeset->arena, sizeof(*added));
+	struct nx_job *added = nx_arena_alloc(&walk->changeset->arena, sizeof(*added));
 
 	if (!added || !job.path)
-		return nomem(walk);
+		return nx_walk_nomem(walk);
 	*added = job;
 	added->next = walk->jobs;
 	walk->jobs = added;
@@ -157,7 +132,7 @@ static int add_job(struct walk *walk, struct job job)
 }
 
 /* Fills what a symlink or a regular file has besides its name. */
-static int describe(struct walk *walk, struct nx_change *change, const struct nx_node *node,
+static int describe(struct nx_walk *walk, struct nx_change *change, const struct nx_node *node,
                     bool is_ours, unsigned char *digest, uint32_t has_flag)
 {
 	NX_CLEANUP(nx_buf_fini) struct nx_buf target = NX_BUF_INIT;
@@ -173,10 +148,10 @@ static int describe(struct walk *walk, struct nx_change *change, const struct nx
 		return 0;
 	r = nx_node_target(node, &target);
 	if (r < 0)
-		return unreadable(walk, change->entry.path, -r);
+		return nx_walk_unreadable(walk, change->entry.path, -r);
 	change->entry.target = nx_arena_strndup(&walk->changeset->arena, target.data, target.size);
 	if (!change->entry.target)
-		return nomem(walk);
+		return nx_walk_nomem(walk);
 	if (has_flag == NEXBOX_ENTRY_HAS_AFTER &&
 	    nx_path_leads_out(change->entry.path, change->entry.target, walk->workspace))
 		change->entry.flags |= NEXBOX_ENTRY_OUTSIDE;
@@ -184,7 +159,7 @@ static int describe(struct walk *walk, struct nx_change *change, const struct nx
 }
 
 /* What must not be promoted shows in the attributes: enum nx_change_flags. */
-static int read_flags(struct walk *walk, const char *path, const struct nx_node *node,
+static int read_flags(struct nx_walk *walk, const char *path, const struct nx_node *node,
                       uint32_t *ret_flags)
 {
 	NX_CLEANUP(nx_buf_fini) struct nx_buf names = NX_BUF_INIT;
@@ -192,7 +167,7 @@ static int read_flags(struct walk *walk, const char *path, const struct nx_node 
 
 	*ret_flags = 0;
 	if (r < 0)
-		return unreadable(walk, path, -r);
+		return nx_walk_unreadable(walk, path, -r);
 	for (const char *name = names.data; name && name < names.data + names.size;
 	     name += strlen(name) + 1) {
 		if (walk->strategy->is_forged(name))
@@ -205,7 +180,7 @@ static int read_flags(struct walk *walk, const char *path, const struct nx_node 
 	return 0;
 }
 
-static int inspect(struct walk *walk, struct nx_change *change, const struct nx_node *node)
+static int inspect(struct nx_walk *walk, struct nx_change *change, const struct nx_node *node)
 {
 	uint32_t flags;
 	int r = read_flags(walk, change->entry.path, node, &flags);
@@ -219,7 +194,7 @@ static int inspect(struct walk *walk, struct nx_change *change, const struct nx_
  * What the layer says of an entry of the upper. A file of metadata only, or one
  * that stands for a deletion, must not be taken for what it looks like.
  */
-static int read_marks(struct walk *walk, const struct nx_node *now, const char *path,
+static int read_marks(struct nx_walk *walk, const struct nx_node *now, const char *path,
                       uint32_t *ret_marks, struct nx_buf *redirect)
 {
 	bool opened = nx_node_open_up(now);
@@ -235,7 +210,7 @@ static int read_marks(struct walk *walk, const struct nx_node *now, const char *
  * Everything below a folder of the workspace is gone. A mount in it belongs to
  * nobody's changeset, and what cannot be listed cannot have been deleted.
  */
-static int add_deleted_below(struct walk *walk, const char *path)
+static int add_deleted_below(struct nx_walk *walk, const char *path)
 {
 	NX_CLEANUP(nx_listing_fini) struct nx_listing listing = { 0 };
 	NX_AUTO_FD fd = nx_fs_open(walk->workspace_fd, path, O_RDONLY | O_DIRECTORY);
@@ -244,24 +219,24 @@ static int add_deleted_below(struct walk *walk, const char *path)
 	if (fd == -EACCES)
 		return 0;
 	if (fd < 0)
-		return unreadable(walk, path, -fd);
+		return nx_walk_unreadable(walk, path, -fd);
 	r = nx_listing_read(&listing, fd);
 	if (r < 0)
-		return unreadable(walk, path, -r);
+		return nx_walk_unreadable(walk, path, -r);
 	for (size_t i = 0; i < listing.n_names; i++) {
 		struct nx_node node = { .dir_fd = fd, .name = listing.names[i] };
-		const char *below = join(walk, path, node.name);
+		const char *below = nx_walk_join(walk, path, node.name);
 		struct nx_change *change;
 
 		if (!below)
-			return nomem(walk);
+			return nx_walk_nomem(walk);
 		if (fstatat(fd, node.name, &node.st, AT_SYMLINK_NOFOLLOW) < 0)
 			continue; /* the host has deleted it, too */
 		if (node.st.st_dev != walk->device)
 			continue;
 		change = add_change(walk, below, NEXBOX_ENTRY_DELETED, &node.st);
 		if (!change)
-			return nomem(walk);
+			return nx_walk_nomem(walk);
 		remember(change, &node.st);
 		r = describe(walk, change, &node, false, change->entry.blake3_before,
 		             NEXBOX_ENTRY_HAS_BEFORE);
@@ -269,7 +244,7 @@ static int add_deleted_below(struct walk *walk, const char *path)
 			return r;
 		/* No host, no upper: a job of its own that only lists what is gone. */
 		if (S_ISDIR(node.st.st_mode)) {
-			r = add_job(walk, (struct job){ .path = below });
+			r = nx_walk_add_job(walk, (struct nx_job){ .path = below });
 			if (r < 0)
 				return r;
 		}
@@ -277,27 +252,27 @@ static int add_deleted_below(struct walk *walk, const char *path)
 	return 0;
 }
 
-static int add_deleted(struct walk *walk, const char *path, const struct nx_node *then)
+static int add_deleted(struct nx_walk *walk, const char *path, const struct nx_node *then)
 {
 	struct nx_change *change = add_change(walk, path, NEXBOX_ENTRY_DELETED, &then->st);
 	int r;
 
 	if (!change)
-		return nomem(walk);
+		return nx_walk_nomem(walk);
 	change->flags |= NX_CHANGE_TOP;
 	remember(change, &then->st);
 	r = describe(walk, change, then, false, change->entry.blake3_before,
 	             NEXBOX_ENTRY_HAS_BEFORE);
 	if (r < 0 || !S_ISDIR(then->st.st_mode))
 		return r;
-	return add_job(walk, (struct job){ .path = path });
+	return nx_walk_add_job(walk, (struct nx_job){ .path = path });
 }
 
 /*
  * The folder that shows through below @path: by the marks of the upper's folder
  * if there is one, else by the name. *ret_lower NULL: nothing.
  */
-static int find_lower(struct walk *walk, const struct job *parent, const struct nx_node *now,
+static int find_lower(struct nx_walk *walk, const struct nx_job *parent, const struct nx_node *now,
                       bool is_upper, const char *path, const char **ret_lower)
 {
 	NX_CLEANUP(nx_buf_fini) struct nx_buf redirect = NX_BUF_INIT;
@@ -317,27 +292,35 @@ static int find_lower(struct walk *walk, const struct job *parent, const struct 
 		const char *to = redirect.data;
 
 		*ret_lower = to[0] == '/'  ? nx_arena_strdup(&walk->changeset->arena, to + 1) :
-		             parent->lower ? join(walk, parent->lower, to) :
+		             parent->lower ? nx_walk_join(walk, parent->lower, to) :
 		                             NULL;
-		return *ret_lower ? 0 : nomem(walk);
+		return *ret_lower ? 0 : nx_walk_nomem(walk);
 	}
 	if (!parent->lower)
 		return 0;
-	*ret_lower = join(walk, parent->lower, now->name);
-	return *ret_lower ? 0 : nomem(walk);
+	*ret_lower = nx_walk_join(walk, parent->lower, now->name);
+	return *ret_lower ? 0 : nx_walk_nomem(walk);
 }
 
 /* Goes on inside a folder that exists now. */
-static int enter(struct walk *walk, const struct job *parent, const struct nx_node *now,
+static int enter(struct nx_walk *walk, const struct nx_job *parent, const struct nx_node *now,
                  bool is_upper, const char *path, bool has_host, bool is_new)
 {
-	struct job job = { .path = path,
-		           .has_upper = is_upper,
-		           .has_host = has_host,
-		           .is_new = is_new };
+	struct nx_job job = { .path = path,
+		              .has_upper = is_upper,
+		              .has_host = has_host,
+		              .is_new = is_new };
 	NX_AUTO_FD fd = -1;
-	int r = find_lower(walk, parent, now, is_upper, path, &job.lower);
+	int r;
 
+	if (walk->comparison->baseline) {
+		/* One that is still the same is scanned by itself. */
+		if (now->base && now->base->inode == now->st.st_ino)
+			return 0;
+		job.base = now->base;
+		return nx_walk_add_job(walk, job);
+	}
+	r = find_lower(walk, parent, now, is_upper, path, &job.lower);
 	if (r < 0)
 		return r;
 	/* Nothing of the upper's in it, and what shows through is what was there. */
@@ -349,24 +332,24 @@ static int enter(struct walk *walk, const struct job *parent, const struct nx_no
 		if (fd < 0 && fd != -EACCES)
 			job.lower = NULL;
 	}
-	return add_job(walk, job);
+	return nx_walk_add_job(walk, job);
 }
 
-static int add_created(struct walk *walk, const struct job *job, const char *path,
+static int add_created(struct nx_walk *walk, const struct nx_job *job, const char *path,
                        const struct nx_node *now, bool is_upper, uint32_t kind)
 {
 	struct nx_change *change = add_change(walk, path, kind, &now->st);
 	int r;
 
 	if (!change)
-		return nomem(walk);
+		return nx_walk_nomem(walk);
 	if (!job->is_new)
 		change->flags |= NX_CHANGE_TOP;
 	if (!is_upper) {
 		change->flags |= NX_CHANGE_FROM_LOWER;
-		change->source = join(walk, job->lower, now->name);
+		change->source = nx_walk_join(walk, job->lower, now->name);
 		if (!change->source)
-			return nomem(walk);
+			return nx_walk_nomem(walk);
 	}
 	r = inspect(walk, change, now);
 	if (r < 0)
@@ -376,8 +359,9 @@ static int add_created(struct walk *walk, const struct job *job, const char *pat
 }
 
 /* What differs between two of one type. *ret_change stays NULL when it counts as none. */
-static int find_what(struct walk *walk, const char *path, const struct nx_node *now, bool is_upper,
-                     const struct nx_node *then, uint32_t *ret_what, struct nx_change *ret_hashes)
+static int find_what(struct nx_walk *walk, const char *path, const struct nx_node *now,
+                     bool is_upper, const struct nx_node *then, uint32_t *ret_what,
+                     struct nx_change *ret_hashes)
 {
 	NX_CLEANUP(nx_buf_fini) struct nx_buf target_now = NX_BUF_INIT;
 	NX_CLEANUP(nx_buf_fini) struct nx_buf target_then = NX_BUF_INIT;
@@ -414,7 +398,7 @@ static int find_what(struct walk *walk, const char *path, const struct nx_node *
 		if (r == 0)
 			r = nx_node_target(then, &target_then);
 		if (r < 0)
-			return unreadable(walk, path, -r);
+			return nx_walk_unreadable(walk, path, -r);
 		if (target_now.size != target_then.size ||
 		    memcmp(target_now.data, target_then.data, target_now.size) != 0)
 			what |= NEXBOX_WHAT_TARGET;
@@ -430,14 +414,14 @@ static int find_what(struct walk *walk, const char *path, const struct nx_node *
 	if (opened)
 		nx_node_close_up(now);
 	if (r < 0 && r != -EACCES)
-		return unreadable(walk, path, -r);
+		return nx_walk_unreadable(walk, path, -r);
 	if (r != 0) /* what cannot be compared is taken to differ */
 		what |= NEXBOX_WHAT_XATTR;
 	*ret_what = what;
 	return 0;
 }
 
-static int add_modified(struct walk *walk, const struct job *job, const char *path,
+static int add_modified(struct nx_walk *walk, const struct nx_job *job, const char *path,
                         const struct nx_node *now, bool is_upper, const struct nx_node *then)
 {
 	struct nx_change hashes = { .flags = 0 };
@@ -464,7 +448,7 @@ static int add_modified(struct walk *walk, const struct job *job, const char *pa
 	if (what == 0) {
 		/* No change; but its time is the view's, or make would build again. */
 		if (is_upper)
-			return add_touch(walk, path, &now->st, &then->st);
+			return nx_walk_add_touch(walk, path, &now->st, &then->st);
 		return 0;
 	}
 	if (!is_dir && then->st.st_nlink > 1 && now->st.st_nlink != then->st.st_nlink)
@@ -473,7 +457,7 @@ static int add_modified(struct walk *walk, const struct job *job, const char *pa
 		what |= NEXBOX_WHAT_MTIME;
 	change = add_change(walk, path, NEXBOX_ENTRY_MODIFIED, &now->st);
 	if (!change)
-		return nomem(walk);
+		return nx_walk_nomem(walk);
 	change->flags |= NX_CHANGE_TOP;
 	change->entry.what = what;
 	change->entry.flags = hashes.entry.flags;
@@ -485,23 +469,23 @@ static int add_modified(struct walk *walk, const struct job *job, const char *pa
 	memcpy(change->entry.blake3_after, hashes.entry.blake3_after, 32);
 	if (!is_upper) {
 		change->flags |= NX_CHANGE_FROM_LOWER;
-		change->source = join(walk, job->lower, now->name);
+		change->source = nx_walk_join(walk, job->lower, now->name);
 		if (!change->source)
-			return nomem(walk);
+			return nx_walk_nomem(walk);
 	}
 	r = inspect(walk, change, now);
 	if (r < 0)
 		return r;
 	if (is_dir)
-		return add_touch(walk, path, &now->st, &then->st);
+		return nx_walk_add_touch(walk, path, &now->st, &then->st);
 	if (S_ISLNK(now->st.st_mode))
 		return describe(walk, change, now, is_upper, NULL, NEXBOX_ENTRY_HAS_AFTER);
 	return 0;
 }
 
 /* Both sides of one name; NULL where there is none. */
-static int compare(struct walk *walk, const struct job *job, const char *path,
-                   const struct nx_node *now, bool is_upper, const struct nx_node *then)
+int nx_walk_compare(struct nx_walk *walk, const struct nx_job *job, const char *path,
+                    const struct nx_node *now, bool is_upper, const struct nx_node *then)
 {
 	bool changed_type;
 	int r;
@@ -530,7 +514,7 @@ static int compare(struct walk *walk, const struct job *job, const char *path,
 			}
 			if (S_ISDIR(then->st.st_mode)) {
 				change->flags |= NX_CHANGE_WAS_DIRECTORY;
-				r = add_job(walk, (struct job){ .path = path });
+				r = nx_walk_add_job(walk, (struct nx_job){ .path = path });
 				if (r < 0)
 					return r;
 			}
@@ -546,7 +530,7 @@ static int compare(struct walk *walk, const struct job *job, const char *path,
 }
 
 /* One name of a folder: which side has it, and what it is there. */
-static int compare_name(struct walk *walk, const struct job *job, const struct layers *layers,
+static int compare_name(struct nx_walk *walk, const struct nx_job *job, const struct layers *layers,
                         const char *name)
 {
 	struct nx_node now = { .name = name };
@@ -556,18 +540,18 @@ static int compare_name(struct walk *walk, const struct job *job, const struct l
 	bool has_now = false;
 	bool has_then;
 	uint32_t marks = 0;
-	const char *path = join(walk, job->path, name);
+	const char *path = nx_walk_join(walk, job->path, name);
 	int r;
 
 	if (!path)
-		return nomem(walk);
+		return nx_walk_nomem(walk);
 	/* The store is ours, and one that the command made is nobody's. */
 	if (strcmp(path, NX_STORE_NAME) == 0)
 		return 0;
 	if (is_upper) {
 		now.dir_fd = layers->upper_fd;
 		if (fstatat(now.dir_fd, name, &now.st, AT_SYMLINK_NOFOLLOW) < 0)
-			return unreadable(walk, path, errno);
+			return nx_walk_unreadable(walk, path, errno);
 		has_now = !walk->strategy->is_whiteout(&now.st);
 		if (has_now && S_ISREG(now.st.st_mode)) {
 			r = read_marks(walk, &now, path, &marks, &redirect);
@@ -583,46 +567,54 @@ static int compare_name(struct walk *walk, const struct job *job, const struct l
 	/* A mount of the host's shows in the view, and is no part of it. */
 	if (has_then && then.st.st_dev != walk->device)
 		return 0;
-	return compare(walk, job, path, has_now ? &now : NULL, is_upper, has_then ? &then : NULL);
+	return nx_walk_compare(walk, job, path, has_now ? &now : NULL, is_upper,
+	                       has_then ? &then : NULL);
 }
 
-static int open_layer(struct walk *walk, int root_fd, const char *path, int *ret_fd,
+static int open_layer(struct nx_walk *walk, int root_fd, const char *path, int *ret_fd,
                       struct nx_listing *listing, bool list)
 {
 	int r;
 
 	*ret_fd = nx_fs_open(root_fd, path, O_RDONLY | O_DIRECTORY);
 	if (*ret_fd < 0)
-		return unreadable(walk, path, -*ret_fd);
+		return nx_walk_unreadable(walk, path, -*ret_fd);
 	r = list ? nx_listing_read(listing, *ret_fd) : 0;
-	return r < 0 ? unreadable(walk, path, -r) : 0;
+	return r < 0 ? nx_walk_unreadable(walk, path, -r) : 0;
+}
+
+int nx_walk_opened(struct nx_walk *walk, const char *path, mode_t mode, bool is_new)
+{
+	struct nx_changeset *changeset = walk->changeset;
+
+	if (!nx_grow(&changeset->opened, &changeset->opened_capacity, changeset->n_opened,
+	             sizeof(*changeset->opened)))
+		return nx_walk_nomem(walk);
+	changeset->opened[changeset->n_opened++] = (struct nx_opened){ path, mode, is_new };
+	return 0;
 }
 
 /* A folder of the upper that the command has closed is ours: it is opened. */
-static int open_upper(struct walk *walk, const struct job *job, struct layers *layers)
+int nx_walk_list_upper(struct nx_walk *walk, const struct nx_job *job, int *ret_fd,
+                       struct nx_listing *listing)
 {
 	const char *path = job->path;
-	struct nx_changeset *changeset = walk->changeset;
 	NX_AUTO_FD path_fd = nx_fs_open(walk->upper_fd, path, O_PATH | O_DIRECTORY);
 	struct stat st;
 
 	if (path_fd < 0 || fstat(path_fd, &st) < 0)
-		return unreadable(walk, path, path_fd < 0 ? -path_fd : errno);
+		return nx_walk_unreadable(walk, path, path_fd < 0 ? -path_fd : errno);
 	if ((st.st_mode & 0500) != 0500 && geteuid() != 0 &&
 	    nx_fs_chmod(path_fd, ".", (st.st_mode & 07777) | 0700) == 0) {
-		if (!nx_grow(&changeset->opened, &changeset->opened_capacity, changeset->n_opened,
-		             sizeof(*changeset->opened)))
-			return nomem(walk);
-		changeset->opened[changeset->n_opened++] = (struct nx_opened){
-			.path = path,
-			.mode = st.st_mode & 07777,
-			.is_new = !job->has_host,
-		};
+		int r = nx_walk_opened(walk, path, st.st_mode & 07777, !job->has_host);
+
+		if (r < 0)
+			return r;
 	}
-	return open_layer(walk, walk->upper_fd, path, &layers->upper_fd, &layers->upper, true);
+	return open_layer(walk, walk->upper_fd, path, ret_fd, listing, true);
 }
 
-static int compare_all(struct walk *walk, const struct job *job, const struct layers *layers,
+static int compare_all(struct nx_walk *walk, const struct nx_job *job, const struct layers *layers,
                        const struct nx_listing *listing, const struct nx_listing *not_in_a,
                        const struct nx_listing *not_in_b)
 {
@@ -639,7 +631,7 @@ static int compare_all(struct walk *walk, const struct job *job, const struct la
 	return 0;
 }
 
-static int do_job(struct walk *walk, const struct job *job)
+static int do_job(struct nx_walk *walk, const struct nx_job *job)
 {
 	static const struct nx_listing none = { 0 };
 	NX_CLEANUP(layers_fini)
@@ -650,8 +642,10 @@ static int do_job(struct walk *walk, const struct job *job)
 
 	if (!job->has_upper && !job->has_host && !job->lower)
 		return add_deleted_below(walk, job->path);
+	if (walk->comparison->baseline)
+		return nx_tree_compare(walk, job);
 	if (job->has_upper)
-		r = open_upper(walk, job, &layers);
+		r = nx_walk_list_upper(walk, job, &layers.upper_fd, &layers.upper);
 	if (r == 0 && job->has_host)
 		r = open_layer(walk, walk->workspace_fd, job->path, &layers.host_fd, &layers.host,
 		               !merged);
@@ -668,7 +662,7 @@ static int do_job(struct walk *walk, const struct job *job)
 }
 
 /* The workspace itself, whose folder the upper's root stands for. */
-static int compare_root(struct walk *walk, const struct stat *root)
+static int compare_root(struct nx_walk *walk, const struct stat *root)
 {
 	struct nx_node now = { .dir_fd = walk->upper_fd, .name = "." };
 	struct nx_node then = { .dir_fd = walk->workspace_fd, .name = "." };
@@ -677,8 +671,8 @@ static int compare_root(struct walk *walk, const struct stat *root)
 	int r;
 
 	if (fstat(walk->upper_fd, &now.st) < 0 || fstat(walk->workspace_fd, &then.st) < 0)
-		return unreadable(walk, ".", errno);
-	r = add_touch(walk, ".", &now.st, &then.st);
+		return nx_walk_unreadable(walk, ".", errno);
+	r = nx_walk_add_touch(walk, ".", &now.st, &then.st);
 	if (r < 0)
 		return r;
 	/* Compared with itself before the run: what could not be copied is no change. */
@@ -688,14 +682,14 @@ static int compare_root(struct walk *walk, const struct stat *root)
 		what |= NEXBOX_WHAT_OWNER;
 	r = nx_compare_xattr(walk->strategy, &now, &then);
 	if (r < 0)
-		return unreadable(walk, ".", -r);
+		return nx_walk_unreadable(walk, ".", -r);
 	if (r > 0)
 		what |= NEXBOX_WHAT_XATTR;
 	if (what == 0)
 		return 0;
 	change = add_change(walk, ".", NEXBOX_ENTRY_MODIFIED, &now.st);
 	if (!change)
-		return nomem(walk);
+		return nx_walk_nomem(walk);
 	change->entry.what = what;
 	change->flags |= NX_CHANGE_TOP;
 	remember(change, &then.st);
@@ -708,34 +702,36 @@ static int by_path(const void *a, const void *b)
 	              ((const struct nx_change *)b)->entry.path);
 }
 
-int nx_changeset_read(struct nx_changeset *changeset, const struct nx_strategy *strategy,
-                      int upper_fd, const struct stat *root, int workspace_fd,
-                      const char *workspace, uint32_t flags, struct nexbox_error *err)
+int nx_changeset_read(struct nx_changeset *changeset, const struct nx_comparison *comparison,
+                      struct nexbox_error *err)
 {
-	struct walk walk = {
+	struct nx_walk walk = {
 		.changeset = changeset,
-		.strategy = strategy,
-		.upper_fd = upper_fd,
-		.workspace_fd = workspace_fd,
-		.workspace = workspace,
-		.flags = flags,
+		.comparison = comparison,
+		.strategy = comparison->strategy,
+		.upper_fd = comparison->upper_fd,
+		.workspace_fd = comparison->workspace_fd,
+		.workspace = comparison->workspace,
+		.flags = comparison->flags,
 		.err = err,
 	};
 	struct stat st;
-	int r;
+	int r = 0;
 
-	if (fstat(workspace_fd, &st) < 0)
-		return unreadable(&walk, workspace, errno);
+	if (fstat(walk.workspace_fd, &st) < 0)
+		return nx_walk_unreadable(&walk, walk.workspace, errno);
 	walk.device = st.st_dev;
-	if (root) {
-		r = compare_root(&walk, root);
-		if (r < 0)
-			return r;
-	}
-	r = add_job(&walk,
-	            (struct job){ .path = ".", .has_upper = true, .has_host = true, .lower = "." });
+	if (comparison->root)
+		r = compare_root(&walk, comparison->root);
+	if (r == 0 && comparison->baseline)
+		r = nx_tree_scan(&walk);
+	else if (r == 0)
+		r = nx_walk_add_job(&walk, (struct nx_job){ .path = ".",
+		                                            .has_upper = true,
+		                                            .has_host = true,
+		                                            .lower = "." });
 	while (r == 0 && walk.jobs) {
-		struct job *job = walk.jobs;
+		struct nx_job *job = walk.jobs;
 
 		walk.jobs = job->next;
 		r = do_job(&walk, job);

@@ -4,8 +4,9 @@
 /*
  * What differs between a view and its workspace.
  *
- * Only the upper layer is walked, so the cost grows with the changes and not
- * with the tree. What the upper holds is compared with the workspace by content:
+ * Of a layer only the upper is walked, so the cost grows with the changes and not
+ * with the tree; of a clone every entry is looked at, and what has not been touched
+ * since it was cloned is passed over. What the upper holds is compared with the workspace by content:
  * a file that was copied up and not changed, touched, or written again with the
  * same bytes is no change. Where a folder of the upper hides what is below it
  * (opaque) or shows another folder (redirect), the two sides are compared in
@@ -18,6 +19,7 @@
 #include <sys/types.h>
 #include <time.h>
 
+#include "core/baseline.h"
 #include "platform/platform.h"
 
 /** enum nx_change_flags - bits of nx_change.flags */
@@ -29,6 +31,9 @@ enum nx_change_flags {
 	NX_CHANGE_CAPABILITY = 1u << 4,    /* carries a file capability */
 	NX_CHANGE_COPIED_UP = 1u << 6,     /* the layer says that it was taken from below */
 	NX_CHANGE_WAS_SPARSE = 1u << 5,    /* MODIFIED: the workspace's file has holes */
+	NX_CHANGE_SWAPPED = 1u << 7,       /* in a folder that the host has replaced */
+	NX_CHANGE_UNSEEN = 1u << 8,        /* holds something that the box could not see */
+	NX_CHANGE_BOUNDARY = 1u << 9,      /* lies in another subvolume */
 };
 
 /**
@@ -37,6 +42,7 @@ enum nx_change_flags {
  * @source: with NX_CHANGE_FROM_LOWER: path in the workspace
  * @device, @inode, @n_links: of the upper's file, to find hard links
  * @uid, @gid, @mtime: after the run
+ * @base_inode: of a clone: the workspace's inode that was cloned; 0: none
  * @then:   what the workspace held when it was looked at
  */
 struct nx_change {
@@ -49,6 +55,7 @@ struct nx_change {
 	uid_t uid;
 	gid_t gid;
 	struct timespec mtime;
+	ino_t base_inode;
 	struct {
 		bool exists;
 		mode_t mode; /* with the type */
@@ -106,18 +113,33 @@ enum nx_changeset_flags {
 };
 
 /**
- * nx_changeset_read() - compare
- * @changeset:    (borrowed) zeroed
- * @strategy:     (borrowed) whose layer it is
- * @upper_fd:     (borrowed) the upper layer
- * @root:         (borrowed) the upper's root as it was before the run, to tell
- *                whether the workspace itself was changed; NULL: do not
- * @workspace_fd: (borrowed)
- * @workspace:    (borrowed) its path, for links that lead out and for messages
+ * struct nx_comparison - what is compared; all borrowed
+ * @strategy:     whose view it is
+ * @upper_fd:     the upper layer, or the root of the clone
+ * @root:         the same as it was before the run, to tell whether the workspace
+ *                itself was changed; NULL: do not
+ * @baseline:     of a clone; NULL: it is a layer
+ * @workspace_fd: the other side
+ * @workspace:    its path, for links that lead out and for messages
  * @flags:        enum nx_changeset_flags
- * @err:          (out, optional)
+ */
+struct nx_comparison {
+	const struct nx_strategy *strategy;
+	int upper_fd;
+	const struct stat *root;
+	struct nx_baseline *baseline;
+	int workspace_fd;
+	const char *workspace;
+	uint32_t flags;
+};
+
+/**
+ * nx_changeset_read() - compare
+ * @changeset:  (borrowed) zeroed
+ * @comparison: (borrowed)
+ * @err:        (out, optional)
  *
- * No process may still be able to write to the upper. Folders in it that nobody
+ * No process may still be able to write to the view. Folders in it that nobody
  * may enter are opened, see nx_changeset_close().
  *
  * Return: 0, or a negative nexbox_errc.
@@ -126,9 +148,8 @@ enum nx_changeset_flags {
  *         NEXBOX_E_NOMEM   out of memory.
  * Context: any thread; not after fork.
  */
-int nx_changeset_read(struct nx_changeset *changeset, const struct nx_strategy *strategy,
-                      int upper_fd, const struct stat *root, int workspace_fd,
-                      const char *workspace, uint32_t flags, struct nexbox_error *err);
+int nx_changeset_read(struct nx_changeset *changeset, const struct nx_comparison *comparison,
+                      struct nexbox_error *err);
 
 /**
  * nx_changeset_close() - give the folders of a tree the modes that were the command's

@@ -5,12 +5,14 @@
  * Two things with a name, compared: what of their content and metadata differs.
  */
 
+#include "core/baseline.h"
 #include "platform/platform.h"
 
 /** struct nx_node - one side */
 struct nx_node {
 	int dir_fd;
-	const char *name; /* in @dir_fd; "." for @dir_fd itself */
+	const char *name;           /* in @dir_fd; "." for @dir_fd itself */
+	const struct nx_base *base; /* of a clone: what it was before the run, or NULL */
 	struct stat st;
 };
 

@@ -101,6 +101,10 @@ static const char *find_reason(const struct nx_change *change, int workspace_fd,
 		return entry->kind == NEXBOX_ENTRY_DELETED ?
 		               "changed on the host, deleted in the box" :
 		               "changed on the host and in the box";
+	if (change->base_inode && change->then.exists && change->then.inode != change->base_inode)
+		return "replaced on the host, changed in the box";
+	if (change->flags & NX_CHANGE_SWAPPED)
+		return "a folder on the way to it was replaced on the host";
 	/* Copied up, so it was there; a file that the box renamed was elsewhere. */
 	if (entry->kind == NEXBOX_ENTRY_CREATED && (change->flags & NX_CHANGE_COPIED_UP) &&
 	    stat_parent(workspace_fd, entry->path, parent_length(entry->path, strlen(entry->path)),

@@ -52,6 +52,7 @@ struct nx_outcome *nx_outcome_free(struct nx_outcome *outcome)
 	free(outcome->entries);
 	free(outcome->conflicts);
 	free(outcome->guarded);
+	free(outcome->denied);
 	free(outcome->outside_writes);
 	free(outcome->passed_over);
 	nx_arena_fini(&outcome->arena);
@@ -64,6 +65,20 @@ const char *nx_outcome_string(struct nx_outcome *outcome, const char *s)
 	const char *copy = nx_arena_strdup(&outcome->arena, s);
 
 	return copy ? copy : "";
+}
+
+int nx_outcome_deny(struct nx_outcome *outcome, const char *path, struct nexbox_error *err)
+{
+	size_t n = outcome->public.n_denied;
+	const char *copy = nx_arena_strdup(&outcome->arena, path);
+
+	if (!copy ||
+	    !nx_grow(&outcome->denied, &outcome->denied_capacity, n, sizeof(*outcome->denied)))
+		return nx_nomem(err, "outcome");
+	outcome->denied[n] = copy;
+	outcome->public.denied = outcome->denied;
+	outcome->public.n_denied = n + 1;
+	return 0;
 }
 
 int nx_outcome_take_changes(struct nx_outcome *outcome, struct nexbox_error *err)

@@ -16,6 +16,8 @@ struct nx_outcome {
 	struct nexbox_entry *entries;
 	struct nexbox_objection *conflicts;
 	struct nexbox_objection *guarded;
+	const char **denied;
+	size_t denied_capacity;
 	const char **outside_writes;
 	size_t outside_capacity;
 	struct nexbox_passed_over *passed_over;
@@ -52,6 +54,18 @@ NX_DEFINE_AUTO(outcome);
  * Context: any thread.
  */
 const char *nx_outcome_string(struct nx_outcome *outcome, const char *s);
+
+/**
+ * nx_outcome_deny() - report something that the box was not given
+ * @outcome: (borrowed)
+ * @path:    (borrowed) copied
+ * @err:     (out, optional)
+ *
+ * Return: 0, or a negative nexbox_errc.
+ * Errors: NEXBOX_E_NOMEM out of memory.
+ * Context: any thread; not after fork.
+ */
+int nx_outcome_deny(struct nx_outcome *outcome, const char *path, struct nexbox_error *err);
 
 /**
  * nx_outcome_take_changes() - show the changeset in the public part

@@ -158,6 +158,10 @@ static const char *find_objection(const struct nx_change *change)
 	bool rewritten = entry->kind != NEXBOX_ENTRY_MODIFIED ||
 	                 (entry->what & (NEXBOX_WHAT_CONTENT | NEXBOX_WHAT_MODE | NEXBOX_WHAT_OWNER));
 
+	if (change->flags & NX_CHANGE_UNSEEN)
+		return "would be deleted with something in it that the box could not see";
+	if (change->flags & NX_CHANGE_BOUNDARY)
+		return "lies in another subvolume, into which nothing can be renamed";
 	if (entry->kind == NEXBOX_ENTRY_DELETED)
 		return NULL;
 	if (entry->type == NEXBOX_TYPE_DEVICE)

@@ -3,11 +3,13 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <poll.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
 
 #include "base/path.h"
+#include "core/clone.h"
 #include "core/gitdir.h"
 #include "core/names.h"
 #include "core/promote.h"
@@ -29,6 +31,7 @@ struct run {
 	struct nx_spec spec;
 	struct nx_session *session;
 	struct nx_view view;
+	struct nx_baseline baseline;
 	struct nx_supervisor *supervisor;
 	struct nx_enclave *enclave;
 	struct nx_end end;
@@ -58,6 +61,7 @@ static void end_attempt(struct run *run)
 		run->enclave = run->tier->free(run->enclave);
 	run->supervisor = nx_supervisor_free(run->supervisor);
 	remove_session(run);
+	nx_baseline_fini(&run->baseline);
 	run->view = (struct nx_view)NX_VIEW_INIT;
 	run->end = (struct nx_end){ .exit_code = -1, .scratch_fd = -1 };
 }
@@ -158,6 +162,64 @@ static int prepare_promotion(struct run *run, struct nexbox_error *err)
 	return 0;
 }
 
+/* A signal to the caller is waiting; the supervisor will read it, not we. */
+static bool is_cancelled(void *userdata)
+{
+	const struct run *run = userdata;
+	struct pollfd control = { .fd = run->options->control_fd, .events = POLLIN };
+
+	return poll(&control, 1, 0) > 0;
+}
+
+/* What the box could not be shown is no secret: the user may want another strategy. */
+static int tell_unseen(struct run *run, const struct nx_base *base, struct nx_buf *path,
+                       struct nexbox_error *err)
+{
+	size_t length = path->size;
+	int r = 0;
+
+	for (size_t i = 0; r == 0 && base->dir && i < base->dir->n_entries; i++) {
+		const struct nx_base *entry = &base->dir->entries[i];
+
+		if (!entry->dir && !(entry->flags & (NX_BASE_UNSEEN | NX_BASE_MISSING)))
+			continue;
+		if (length > 0)
+			nx_buf_append(path, "/", 1);
+		nx_buf_append(path, entry->name, strlen(entry->name));
+		if (path->failed)
+			return nx_nomem(err, "run");
+		if (entry->dir)
+			r = tell_unseen(run, entry, path, err);
+		else if (!(entry->flags & NX_BASE_BOUNDARY))
+			r = nx_outcome_deny(run->outcome, path->data, err);
+		nx_buf_truncate(path, length);
+	}
+	return r;
+}
+
+static int clone_tree(struct run *run, struct nexbox_error *err)
+{
+	NX_CLEANUP(nx_buf_fini) struct nx_buf path = NX_BUF_INIT;
+	struct nx_clone clone = {
+		.strategy = run->strategy,
+		.workspace_fd = run->spec.workspace_fd,
+		.workspace = run->spec.workspace,
+		.view_fd = run->view.upper_fd,
+		.stamp_fd = run->view.session_fd,
+		.skip = NX_STORE_NAME,
+		.is_cancelled = is_cancelled,
+		.userdata = run,
+	};
+	uint64_t begin = now_micros();
+	int r = nx_clone_make(&clone, &run->baseline, err);
+
+	if (r == 0 && fstat(run->view.upper_fd, &run->view.upper_root) < 0)
+		r = nx_fail(err, NEXBOX_E_SYSTEM, errno, "clone",
+		            "cannot look at the clone of '%s'", nx_quote(run->spec.workspace));
+	run->view.make_micros += now_micros() - begin;
+	return r < 0 ? r : tell_unseen(run, &run->baseline.root, &path, err);
+}
+
 static int make_view(struct run *run, struct nexbox_error *err)
 {
 	struct nx_outcome *outcome = run->outcome;
@@ -178,6 +240,9 @@ static int make_view(struct run *run, struct nexbox_error *err)
 	r = run->strategy->prepare(&run->view, err);
 	if (r == 0 && (run->options->flags & NEXBOX_RUN_COMMIT))
 		r = prepare_promotion(run, err);
+	/* After the line: what the host writes while it is being cloned is drift. */
+	if (r == 0 && run->strategy->kind == NX_VIEW_TREE)
+		r = clone_tree(run, err);
 	return r < 0 ? r : run->tier->show(run->enclave, &run->view, err);
 }
 
@@ -243,6 +308,16 @@ static int find_changes(struct run *run, struct nexbox_error *err)
 {
 	struct nx_outcome *outcome = run->outcome;
 	uint64_t begin = now_micros();
+	struct nx_comparison comparison = {
+		.strategy = run->view.strategy,
+		.upper_fd = run->view.upper_fd,
+		.root = &run->view.upper_root,
+		.baseline = run->strategy->kind == NX_VIEW_TREE ? &run->baseline : NULL,
+		.workspace_fd = run->spec.workspace_fd,
+		.workspace = run->spec.workspace,
+		/* Whoever set a deadline does not want to wait for hashes behind it. */
+		.flags = run->end.timed_out || run->end.interrupted ? NX_CHANGESET_QUICK : 0,
+	};
 	int r;
 
 	if (!nx_session_is_there(run->session))
@@ -250,11 +325,7 @@ static int find_changes(struct run *run, struct nexbox_error *err)
 		               "the store in '%s' was deleted while the command ran: its changes are "
 		               "lost",
 		               nx_quote(run->spec.workspace));
-	/* Whoever set a deadline does not want to wait for hashes behind it. */
-	r = nx_changeset_read(&outcome->changeset, run->view.strategy, run->view.upper_fd,
-	                      &run->view.upper_root, run->spec.workspace_fd, run->spec.workspace,
-	                      run->end.timed_out || run->end.interrupted ? NX_CHANGESET_QUICK : 0,
-	                      err);
+	r = nx_changeset_read(&outcome->changeset, &comparison, err);
 	if (r == 0)
 		r = nx_outcome_take_changes(outcome, err);
 	outcome->public.diff_duration_micros = now_micros() - begin;
@@ -284,12 +355,18 @@ static int find_outside_in(struct run *run, const struct nx_cow_place *place,
 	NX_CLEANUP(nx_changeset_fini) struct nx_changeset changeset = { 0 };
 	NX_AUTO_FD upper_fd = nx_fs_open(run->end.scratch_fd, place->upper, O_RDONLY | O_DIRECTORY);
 	NX_AUTO_FD host_fd = open(place->path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	struct nx_comparison comparison = {
+		.strategy = run->tier->layer,
+		.upper_fd = upper_fd,
+		.workspace_fd = host_fd,
+		.workspace = place->path,
+		.flags = NX_CHANGESET_QUICK,
+	};
 	int r;
 
 	if (upper_fd < 0 || host_fd < 0)
 		return 0; /* this place could not be had, and was read-only */
-	r = nx_changeset_read(&changeset, run->tier->layer, upper_fd, NULL, host_fd, place->path,
-	                      NX_CHANGESET_QUICK, err);
+	r = nx_changeset_read(&changeset, &comparison, err);
 	for (size_t i = 0; r == 0 && i < changeset.n_changes; i++)
 		r = add_outside(run->outcome, place->path, changeset.changes[i].entry.path, err);
 	return r;

@@ -76,9 +76,31 @@ def test_a_socket_on_a_path(attacker, serve, host):
     assert_out_of_reach(attacker, serve(host / "sock"))
 
 
+def test_a_socket_that_was_bound_to_a_relative_path(attacker, host):
+    """Attack: the kernel's list names the socket "sock", and its server is still in its folder. Class: host sockets.
+
+    Stops: masks (laid where the process that has the socket open is).
+    """
+    owner = attacker.owner
+    server = subprocess.Popen(
+        [sys.executable, "-c", SERVER, "sock"],
+        cwd=host,
+        stdout=subprocess.PIPE,
+        user=owner.uid,
+        group=owner.gid,
+        extra_groups=[],
+    )
+    try:
+        assert server.stdout.readline() == b"up\n"
+        assert_out_of_reach(attacker, host / "sock")
+    finally:
+        server.kill()
+        server.wait()
+
+
 @known_limit("socket")
-def test_a_socket_that_was_bound_to_a_relative_path(attacker, serve, host):
-    """Attack: the kernel's list names the socket "sock", so that no mask can be laid by name. Class: host sockets.
+def test_a_relative_socket_whose_server_has_gone_elsewhere(attacker, serve, host):
+    """Attack: the same, of a server that has changed its folder since. Class: host sockets.
 
     Stops: masks.
     """

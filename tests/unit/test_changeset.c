@@ -29,10 +29,17 @@ static int read_with(struct scratch *scratch, struct nx_changeset *changeset, ui
                      struct nexbox_error *err)
 {
 	struct stat root;
+	const struct nx_comparison comparison = {
+		.strategy = strategy(),
+		.upper_fd = scratch->upper_fd,
+		.root = &root,
+		.workspace_fd = scratch->ws_fd,
+		.workspace = scratch->ws,
+		.flags = flags,
+	};
 
 	assert_int_equal(fstat(scratch->ws_fd, &root), 0);
-	return nx_changeset_read(changeset, strategy(), scratch->upper_fd, &root, scratch->ws_fd,
-	                         scratch->ws, flags, err);
+	return nx_changeset_read(changeset, &comparison, err);
 }
 
 static struct nx_changeset read_all(struct scratch *scratch)
@@ -811,14 +818,20 @@ static int with_a_mount(struct scratch *scratch)
 	NX_AUTO_FD ws_fd = -1;
 	char path[300];
 	struct stat root;
+	struct nx_comparison comparison = {
+		.strategy = strategy(),
+		.upper_fd = scratch->upper_fd,
+		.root = &root,
+		.workspace = scratch->ws,
+	};
 
 	(void)snprintf(path, sizeof(path), "%s/mount", scratch->ws);
 	if (unshare(CLONE_NEWNS) < 0 || mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL) < 0 ||
 	    mount("none", path, "tmpfs", 0, NULL) < 0)
 		return 9;
 	ws_fd = open(scratch->ws, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-	if (fstat(ws_fd, &root) < 0 || nx_changeset_read(&changeset, strategy(), scratch->upper_fd,
-	                                                 &root, ws_fd, scratch->ws, 0, NULL) < 0)
+	comparison.workspace_fd = ws_fd;
+	if (fstat(ws_fd, &root) < 0 || nx_changeset_read(&changeset, &comparison, NULL) < 0)
 		return 1;
 	return changeset.n_changes == 0 ? 0 : 2;
 }

@@ -58,11 +58,17 @@ static void end(struct scratch *scratch, struct attempt *attempt)
 {
 	struct nexbox_error err = { 0 };
 	struct stat root;
+	const struct nx_comparison comparison = {
+		.strategy = strategy(),
+		.upper_fd = scratch->upper_fd,
+		.root = &root,
+		.workspace_fd = scratch->ws_fd,
+		.workspace = scratch->ws,
+	};
 
 	/* The upper's root was made to look like it. */
 	assert_int_equal(fstat(scratch->ws_fd, &root), 0);
-	if (nx_changeset_read(&attempt->changeset, strategy(), scratch->upper_fd, &root,
-	                      scratch->ws_fd, scratch->ws, 0, &err) < 0)
+	if (nx_changeset_read(&attempt->changeset, &comparison, &err) < 0)
 		fail_msg("%s (%d)", err.message, err.os_code);
 }
 

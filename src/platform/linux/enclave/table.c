@@ -1,8 +1,11 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 #include "platform/linux/enclave/table.h"
 
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
+#include <stdio.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -66,10 +69,103 @@ static int read_mounts(struct nx_table *table, struct nexbox_error *err)
 	return 0;
 }
 
-/* "ffff…: 00000002 00000000 00010000 0001 01 12345 /path": what begins with '/'. */
+static int add_socket(struct nx_table *table, const char *path, struct nexbox_error *err)
+{
+	const char *copy = nx_arena_strdup(&table->arena, path);
+
+	if (!copy || !nx_grow(&table->sockets, &table->sockets_capacity, table->n_sockets,
+	                      sizeof(*table->sockets)))
+		return nx_nomem(err, "table");
+	table->sockets[table->n_sockets++] = copy;
+	return 0;
+}
+
+/* A socket that was bound to a relative path: the kernel knows no more than that. */
+struct relative {
+	unsigned long inode;
+	const char *name;
+};
+
+static int add_relative(struct nx_table *table, const char *pid, const char *name,
+                        struct nexbox_error *err)
+{
+	char link[300];
+	char path[2 * PATH_MAX];
+	ssize_t n;
+
+	(void)snprintf(link, sizeof(link), "/proc/%s/cwd", pid);
+	n = readlink(link, path, PATH_MAX);
+	if (n <= 0 || path[0] != '/')
+		return 0;
+	(void)snprintf(path + n, sizeof(path) - (size_t)n, "/%s", name);
+	return add_socket(table, path, err);
+}
+
+/* The sockets among @wanted that one process has open, seen from where it is now. */
+static int find_in_process(struct nx_table *table, const char *pid, const struct relative *wanted,
+                           size_t n_wanted, struct nexbox_error *err)
+{
+	struct dirent *entry;
+	char path[300];
+	DIR *dir;
+	int r = 0;
+
+	(void)snprintf(path, sizeof(path), "/proc/%s/fd", pid);
+	dir = opendir(path);
+	while (r == 0 && dir && (entry = readdir(dir))) {
+		char target[64];
+		unsigned long inode;
+		ssize_t n = readlinkat(dirfd(dir), entry->d_name, target, sizeof(target) - 1);
+
+		if (n <= 0)
+			continue;
+		target[n] = '\0';
+		if (sscanf(target, "socket:[%lu]", &inode) != 1)
+			continue;
+		for (size_t i = 0; r == 0 && i < n_wanted; i++)
+			if (wanted[i].inode == inode)
+				r = add_relative(table, pid, wanted[i].name, err);
+	}
+	if (dir)
+		(void)closedir(dir);
+	return r;
+}
+
+/*
+ * Few programs bind a relative path, so that the walk through all processes is rare.
+ * One that has changed its folder since, or is somebody else's, stays unknown.
+ */
+static int find_relative(struct nx_table *table, const struct relative *wanted, size_t n_wanted,
+                         struct nexbox_error *err)
+{
+	DIR *proc = n_wanted > 0 ? opendir("/proc") : NULL;
+	struct dirent *entry;
+	int r = 0;
+
+	while (r == 0 && proc && (entry = readdir(proc)))
+		if (entry->d_name[0] >= '1' && entry->d_name[0] <= '9')
+			r = find_in_process(table, entry->d_name, wanted, n_wanted, err);
+	if (proc)
+		(void)closedir(proc);
+	return r;
+}
+
+static const char *skip_words(const char *s, int n)
+{
+	for (int i = 0; i < n; i++) {
+		s += strcspn(s, " ");
+		s += strspn(s, " ");
+	}
+	return s;
+}
+
+/* "ffff…: 00000002 00000000 00010000 0001 01 12345 path": the last two words. */
 static int read_sockets(struct nx_table *table, struct nexbox_error *err)
 {
 	NX_CLEANUP(nx_buf_fini) struct nx_buf text = NX_BUF_INIT;
+	NX_AUTO_FREE struct relative *wanted = NULL;
+	size_t capacity = 0;
+	size_t n_wanted = 0;
 	char *rest;
 
 	/* A kernel without AF_UNIX has no such sockets either. */
@@ -77,17 +173,23 @@ static int read_sockets(struct nx_table *table, struct nexbox_error *err)
 		return 0;
 	rest = text.data;
 	for (char *line; (line = strsep(&rest, "\n"));) {
-		char *path = strstr(line, " /");
+		const char *inode = skip_words(line, 6);
+		const char *name = skip_words(inode, 1);
+		int r = 0;
 
-		if (!path)
+		if (*name == '\0' || *name == '@')
 			continue;
-		path = nx_arena_strdup(&table->arena, path + 1);
-		if (!path || !nx_grow(&table->sockets, &table->sockets_capacity, table->n_sockets,
-		                      sizeof(*table->sockets)))
-			return nx_nomem(err, "table");
-		table->sockets[table->n_sockets++] = path;
+		if (*name == '/') {
+			r = add_socket(table, name, err);
+		} else {
+			if (!nx_grow(&wanted, &capacity, n_wanted, sizeof(*wanted)))
+				return nx_nomem(err, "table");
+			wanted[n_wanted++] = (struct relative){ strtoul(inode, NULL, 10), name };
+		}
+		if (r < 0)
+			return r;
 	}
-	return 0;
+	return find_relative(table, wanted, n_wanted, err);
 }
 
 int nx_table_read(struct nx_table *table, struct nexbox_error *err)

@@ -177,6 +177,24 @@ static int refuse_marked(const struct nx_view *view, struct nexbox_error *err)
 	return r;
 }
 
+/*
+ * In the box only the caller's own ids exist. A workspace of another owner or group,
+ * a supplementary one too, cannot be changed through an overlay: each copy-up, each
+ * new name is EOVERFLOW (KERNEL-FACTS, Overlay 8).
+ */
+static int refuse_unmapped(const struct nx_view *view, struct nexbox_error *err)
+{
+	struct stat st;
+
+	if (geteuid() == 0 || fstat(view->workspace_fd, &st) < 0 ||
+	    (st.st_uid == geteuid() && st.st_gid == getegid()))
+		return 0;
+	return nx_fail(err, NEXBOX_E_UNSUPPORTED, 0, NX_WHERE_VIEW,
+	               "'%s' belongs to %s, which an overlay without privilege cannot change",
+	               nx_quote(view->workspace),
+	               st.st_uid == geteuid() ? "another group than your first" : "another user");
+}
+
 static int prepare(struct nx_view *view, struct nexbox_error *err)
 {
 	struct timespec begin;
@@ -184,7 +202,9 @@ static int prepare(struct nx_view *view, struct nexbox_error *err)
 	int r;
 
 	(void)clock_gettime(CLOCK_MONOTONIC, &begin);
-	r = refuse_marked(view, err);
+	r = refuse_unmapped(view, err);
+	if (r == 0)
+		r = refuse_marked(view, err);
 	if (r < 0)
 		return r;
 	r = make_layers(view);
