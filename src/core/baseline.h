@@ -63,13 +63,24 @@ struct nx_base_dir {
 
 /**
  * struct nx_baseline - all of it
- * @root:  the root, whose name is "."
- * @arena: holds the entries
+ * @root:        the root, whose name is "."
+ * @arena:       holds the entries
+ * @snapshot_fd: (owned) root of a snapshot that nobody writes to, and then the
+ *               entries are read from it when they are asked for; else -1
+ * @line:        of a snapshot: what changed after it was made has a change time at
+ *               or after the line
  */
 struct nx_baseline {
 	struct nx_base root;
 	struct nx_arena arena;
+	int snapshot_fd;
+	struct timespec line;
 };
+
+#define NX_BASELINE_INIT          \
+	{                         \
+		.snapshot_fd = -1 \
+	}
 
 /**
  * nx_base_find() - look a name up
@@ -80,6 +91,19 @@ struct nx_baseline {
  * Context: any thread.
  */
 struct nx_base *nx_base_find(const struct nx_base_dir *dir, const char *name);
+
+/**
+ * nx_baseline_load() - the entry of a folder, and what is in it, from a snapshot
+ * @baseline: (borrowed) with a snapshot
+ * @path:     (borrowed) as long as the baseline; relative to the workspace
+ * @ret_base: (out) the entry, which lives as long as the baseline
+ *
+ * Inodes and stamps of a snapshot are those of what it was made from.
+ *
+ * Return: 0, or a negative errno.
+ * Context: one thread at a time.
+ */
+int nx_baseline_load(struct nx_baseline *baseline, const char *path, struct nx_base **ret_base);
 
 /**
  * nx_base_is_same() - whether an entry of the clone is as it was

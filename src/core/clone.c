@@ -182,7 +182,9 @@ static int take_digest(struct work *work, const struct folder *folder, struct nx
 
 static int copy_content(const struct work *work, int from_fd, int to_fd)
 {
-	int r = work->clone->strategy->clone_file(from_fd, to_fd);
+	const struct nx_strategy *strategy = work->clone->strategy;
+	int r = strategy->clone_file ? strategy->clone_file(from_fd, to_fd) :
+	                               nx_fs_copy_data(from_fd, to_fd);
 
 	/* A file of a kind that cannot share blocks (a swap file, inline data). */
 	return r == -EOPNOTSUPP || r == -EINVAL || r == -ETXTBSY || r == -EXDEV ?
@@ -742,4 +744,29 @@ int nx_clone_make(const struct nx_clone *clone, struct nx_baseline *baseline,
 		return nx_fail(err, NEXBOX_E_SYSTEM, -r, "clone", "cannot tell the time of '%s'",
 		               nx_quote(clone->workspace));
 	return 0;
+}
+
+int nx_clone_one(const struct nx_strategy *strategy, int from_fd, int to_fd, const char *name,
+                 struct nexbox_error *err)
+{
+	const struct nx_clone clone = { .strategy = strategy };
+	struct work work = { .clone = &clone, .tells_writes = true };
+	struct nx_base base = { .name = name };
+	const struct folder folder = { .path = ".", .from_fd = from_fd, .to_fd = to_fd };
+	NX_AUTO_FD fd = -1;
+	struct stat st;
+	int r;
+
+	if (fstatat(from_fd, name, &st, AT_SYMLINK_NOFOLLOW) < 0)
+		return cannot(errno, "look at", &folder, name, err);
+	if (S_ISREG(st.st_mode)) {
+		fd = nx_fs_open(from_fd, name, O_RDONLY);
+		if (fd < 0)
+			return cannot(-fd, "read", &folder, name, err);
+		return clone_content(&work, &folder, &base, fd, &st, err);
+	}
+	r = clone_special(&folder, &base, &st, err);
+	if (r == 0 && (base.flags & NX_BASE_MISSING))
+		return cannot(EPERM, "make", &folder, name, err);
+	return r;
 }

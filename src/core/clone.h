@@ -55,3 +55,20 @@ struct nx_clone {
  */
 int nx_clone_make(const struct nx_clone *clone, struct nx_baseline *baseline,
                   struct nexbox_error *err);
+
+/**
+ * nx_clone_one() - clone one entry that is no folder
+ * @strategy: (borrowed)
+ * @from_fd:  (borrowed) folder that holds it
+ * @to_fd:    (borrowed) folder that has no such name yet
+ * @name:     (borrowed) in both
+ * @err:      (out, optional)
+ *
+ * Its other names do not count.
+ *
+ * Return: 0, or a negative nexbox_errc.
+ * Errors: NEXBOX_E_SYSTEM it cannot be read, or not be made.
+ * Context: any thread; not after fork.
+ */
+int nx_clone_one(const struct nx_strategy *strategy, int from_fd, int to_fd, const char *name,
+                 struct nexbox_error *err);

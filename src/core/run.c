@@ -13,7 +13,9 @@
 #include "core/gitdir.h"
 #include "core/names.h"
 #include "core/promote.h"
+#include "core/remove.h"
 #include "core/spec.h"
+#include "core/staging.h"
 #include "core/store.h"
 #include "core/supervise.h"
 #include "platform/fs.h"
@@ -36,6 +38,7 @@ struct run {
 	struct nx_enclave *enclave;
 	struct nx_end end;
 	int undo_fd;
+	int staged_fd;        /* what is promoted of a clone */
 	struct timespec line; /* the start of the box, for drift */
 	bool keep;
 };
@@ -44,8 +47,10 @@ static void remove_session(struct run *run)
 {
 	nx_close_p(&run->end.scratch_fd);
 	nx_close_p(&run->undo_fd);
+	nx_close_p(&run->staged_fd);
 	nx_close_p(&run->view.mount_fd);
 	nx_close_p(&run->view.upper_fd);
+	nx_close_p(&run->view.base_fd);
 	if (run->session && run->view.strategy && !run->outcome->public.kept)
 		run->view.strategy->discard(&run->view);
 	run->session = nx_session_free(run->session);
@@ -197,6 +202,29 @@ static int tell_unseen(struct run *run, const struct nx_base *base, struct nx_bu
 	return r;
 }
 
+/* The strategy has made two of them: one to write to, and one to compare it with. */
+static int take_snapshot(struct run *run, struct nexbox_error *err)
+{
+	struct timespec times[2] = { { .tv_nsec = UTIME_OMIT } };
+	struct stat st = { 0 };
+	int r = 0;
+
+	run->baseline.snapshot_fd = nx_take_fd(&run->view.base_fd);
+	/* In the snapshot is the store as well, with this session and others. */
+	if (fstat(run->baseline.snapshot_fd, &st) < 0)
+		r = -errno;
+	if (r == 0)
+		r = nx_remove_tree(run->view.upper_fd, NX_STORE_NAME);
+	times[1] = st.st_mtim;
+	if (r == 0 && futimens(run->view.upper_fd, times) < 0)
+		r = -errno;
+	if (r == 0)
+		r = nx_fs_draw_line(run->view.session_fd, &run->baseline.line);
+	return r < 0 ? nx_fail(err, NEXBOX_E_SYSTEM, -r, "view",
+	                       "cannot prepare the snapshot of '%s'", nx_quote(run->spec.workspace)) :
+	               0;
+}
+
 static int clone_tree(struct run *run, struct nexbox_error *err)
 {
 	NX_CLEANUP(nx_buf_fini) struct nx_buf path = NX_BUF_INIT;
@@ -210,19 +238,19 @@ static int clone_tree(struct run *run, struct nexbox_error *err)
 		.is_cancelled = is_cancelled,
 		.userdata = run,
 	};
-	uint64_t begin = now_micros();
-	int r = nx_clone_make(&clone, &run->baseline, err);
+	int r = run->strategy->clone_file ? nx_clone_make(&clone, &run->baseline, err) :
+	                                    take_snapshot(run, err);
 
 	if (r == 0 && fstat(run->view.upper_fd, &run->view.upper_root) < 0)
 		r = nx_fail(err, NEXBOX_E_SYSTEM, errno, "clone",
 		            "cannot look at the clone of '%s'", nx_quote(run->spec.workspace));
-	run->view.make_micros += now_micros() - begin;
 	return r < 0 ? r : tell_unseen(run, &run->baseline.root, &path, err);
 }
 
 static int make_view(struct run *run, struct nexbox_error *err)
 {
 	struct nx_outcome *outcome = run->outcome;
+	uint64_t begin;
 	int session_fd;
 	int r = nx_session_make(run->session, run->spec.workspace, err);
 
@@ -237,12 +265,15 @@ static int make_view(struct run *run, struct nexbox_error *err)
 	run->view.session = nx_session_path(run->session);
 	run->view.workspace_fd = run->spec.workspace_fd;
 	run->view.session_fd = session_fd;
-	r = run->strategy->prepare(&run->view, err);
-	if (r == 0 && (run->options->flags & NEXBOX_RUN_COMMIT))
+	/* The line first: what the host writes while a view is made is drift. */
+	if (run->options->flags & NEXBOX_RUN_COMMIT)
 		r = prepare_promotion(run, err);
-	/* After the line: what the host writes while it is being cloned is drift. */
+	begin = now_micros();
+	if (r == 0)
+		r = run->strategy->prepare(&run->view, err);
 	if (r == 0 && run->strategy->kind == NX_VIEW_TREE)
 		r = clone_tree(run, err);
+	run->view.make_micros += now_micros() - begin;
 	return r < 0 ? r : run->tier->show(run->enclave, &run->view, err);
 }
 
@@ -419,13 +450,32 @@ static bool leaves_git_behind(struct run *run)
 	return true;
 }
 
+/* A clone's changes, made to be what the changeset says. */
+static int stage(struct run *run, struct nexbox_error *err)
+{
+	struct nx_staging staging = {
+		.strategy = run->strategy,
+		.view_fd = run->view.upper_fd,
+		.session_fd = run->view.session_fd,
+		.is_fresh = run->strategy->is_apart || run->tier->is_open,
+		.fd = -1,
+	};
+	int r;
+
+	if (run->strategy->kind != NX_VIEW_TREE)
+		return 0;
+	r = nx_staging_make(&staging, &run->outcome->changeset, err);
+	run->staged_fd = staging.fd;
+	return r;
+}
+
 static void promote(struct run *run)
 {
 	struct nx_outcome *outcome = run->outcome;
 	struct nx_promotion promotion = {
 		.changeset = &outcome->changeset,
 		.strategy = run->view.strategy,
-		.upper_fd = run->view.upper_fd,
+		.upper_fd = run->staged_fd >= 0 ? run->staged_fd : run->view.upper_fd,
 		.undo_fd = run->undo_fd,
 		.workspace_fd = run->spec.workspace_fd,
 		.line = run->line,
@@ -506,8 +556,15 @@ static void settle(struct run *run)
 		return;
 	if (r < 0)
 		not_promoted(run, NEXBOX_COMMIT_FAILED, error.message);
-	else if (!lacks_guarantee(run) && !leaves_git_behind(run))
-		promote(run);
+	else if (!lacks_guarantee(run) && !leaves_git_behind(run)) {
+		if (stage(run, &error) < 0)
+			not_promoted(run,
+			             error.code == NEXBOX_E_DENIED ? NEXBOX_COMMIT_REFUSED :
+			                                             NEXBOX_COMMIT_FAILED,
+			             error.message);
+		else
+			promote(run);
+	}
 }
 
 static int write_to_fd(void *userdata, const void *data, size_t size)
@@ -672,6 +729,8 @@ int nx_run(const struct nexbox_run_options *options, const struct nx_platform *p
 		.view = NX_VIEW_INIT,
 		.end = { .exit_code = -1, .scratch_fd = -1 },
 		.undo_fd = -1,
+		.baseline = NX_BASELINE_INIT,
+		.staged_fd = -1,
 	};
 
 	r = run_all(&run, err);

@@ -13,6 +13,7 @@
 
 #include "core/remove.h"
 #include "platform/fs.h"
+#include "platform/platform.h"
 
 #define SESSIONS "sessions"
 #define KEPT "kept"
@@ -195,8 +196,12 @@ static int open_store(struct nx_session *session, const char *workspace, bool *r
  */
 static void remove_session(int sessions_fd, const char *name)
 {
+	static const char *const snapshots[] = { NX_SNAPSHOT_VIEW, NX_SNAPSHOT_BASE };
 	const struct timespec pause = { .tv_nsec = 5000000 };
+	NX_AUTO_FD fd = nx_fs_open(sessions_fd, name, O_RDONLY | O_DIRECTORY);
 
+	for (size_t i = 0; fd >= 0 && i < NX_ARRAY_SIZE(snapshots); i++)
+		(void)nx_fs_drop_snapshot(fd, snapshots[i]);
 	for (int i = 0; i < 40 && nx_remove_tree(sessions_fd, name) < 0; i++)
 		(void)nanosleep(&pause, NULL);
 }

@@ -24,14 +24,17 @@ struct scan {
 	pthread_mutex_t lock; /* of the walk */
 };
 
-/* A folder of the baseline that is still one, and the same, in the clone. */
+/*
+ * A folder of the baseline that is still one, and the same, in the clone. @base is
+ * NULL in a snapshot, as long as nobody has asked for it.
+ */
 struct visit {
 	const char *path;
 	struct nx_base *base;
 };
 
 static int add_visit(struct scan *scan, struct nx_pool *pool, const struct visit *parent,
-                     struct nx_base *base)
+                     const char *name, struct nx_base *base)
 {
 	struct nx_walk *walk = scan->walk;
 	struct visit *visit;
@@ -40,7 +43,7 @@ static int add_visit(struct scan *scan, struct nx_pool *pool, const struct visit
 	visit = nx_arena_alloc(&walk->changeset->arena, sizeof(*visit));
 	if (visit) {
 		visit->base = base;
-		visit->path = nx_walk_join(walk, parent->path, base->name);
+		visit->path = nx_walk_join(walk, parent->path, name);
 	}
 	(void)pthread_mutex_unlock(&scan->lock);
 	return visit && visit->path ? nx_pool_add(pool, visit) : -NEXBOX_E_NOMEM;
@@ -57,8 +60,10 @@ static int open_visit(struct scan *scan, const struct visit *visit, struct stat 
 		return path_fd < 0 ? path_fd : -errno;
 	if ((st->st_mode & 0500) != 0500 && geteuid() != 0 &&
 	    nx_fs_chmod(path_fd, ".", (st->st_mode & 07777) | 0700) == 0) {
-		visit->base->flags |= NX_BASE_CLOSED;
-		visit->base->closed_mode = st->st_mode;
+		if (visit->base) {
+			visit->base->flags |= NX_BASE_CLOSED;
+			visit->base->closed_mode = st->st_mode;
+		}
 		(void)pthread_mutex_lock(&scan->lock);
 		r = nx_walk_opened(walk, visit->path, st->st_mode & 07777, false);
 		(void)pthread_mutex_unlock(&scan->lock);
@@ -121,17 +126,97 @@ static int scan_folder(struct nx_pool *pool, void *job, void *userdata, struct n
 			is_suspect = true;
 		}
 		if (base->dir && S_ISDIR(st.st_mode) && st.st_ino == base->inode &&
-		    add_visit(scan, pool, visit, base) < 0)
+		    add_visit(scan, pool, visit, base->name, base) < 0)
 			return nx_nomem(err, "changeset");
 	}
 	return is_suspect && suspect(scan, visit) < 0 ? nx_nomem(err, "changeset") : 0;
 }
 
+/* ---- scan of a snapshot ----------------------------------------------------- */
+
+static bool is_since(const struct timespec *time, const struct timespec *line)
+{
+	return time->tv_sec != line->tv_sec ? time->tv_sec > line->tv_sec :
+	                                      time->tv_nsec >= line->tv_nsec;
+}
+
+/* The folders of @listing that are still the same; *ret_suspect: something is not. */
+static int visit_below(struct scan *scan, struct nx_pool *pool, const struct visit *visit, int fd,
+                       const struct nx_listing *listing, const struct nx_base *base,
+                       bool *ret_suspect)
+{
+	for (size_t i = 0; i < listing->n_names; i++) {
+		struct nx_base *entry = base ? nx_base_find(base->dir, listing->names[i]) : NULL;
+		bool changed;
+		struct stat st;
+
+		if (fstatat(fd, listing->names[i], &st, AT_SYMLINK_NOFOLLOW) < 0)
+			return -errno;
+		changed = is_since(&st.st_ctim, &scan->walk->comparison->baseline->line);
+		*ret_suspect = *ret_suspect || changed;
+		if (!S_ISDIR(st.st_mode) || (changed && !base))
+			continue;
+		if (changed && (!entry || entry->inode != st.st_ino))
+			continue; /* another folder: it is compared as a whole */
+		if ((!base || changed || !entry) &&
+		    add_visit(scan, pool, visit, listing->names[i], entry) < 0)
+			return -ENOMEM;
+	}
+	return 0;
+}
+
+static int load(struct scan *scan, const struct visit *visit, struct nx_base **ret_base)
+{
+	int r;
+
+	(void)pthread_mutex_lock(&scan->lock);
+	r = nx_baseline_load(scan->walk->comparison->baseline, visit->path, ret_base);
+	(void)pthread_mutex_unlock(&scan->lock);
+	return r;
+}
+
+/* What has not changed since the line is what the snapshot has, and is not looked up. */
+static int scan_snapshot(struct nx_pool *pool, void *job, void *userdata, struct nexbox_error *err)
+{
+	NX_CLEANUP(nx_listing_fini) struct nx_listing listing = { 0 };
+	struct scan *scan = userdata;
+	struct visit *visit = job;
+	struct nx_base *base = NULL;
+	struct stat st;
+	NX_AUTO_FD fd = open_visit(scan, visit, &st);
+	bool is_suspect = fd >= 0 && is_since(&st.st_ctim, &scan->walk->comparison->baseline->line);
+	int r = fd < 0 ? fd : nx_listing_read(&listing, fd);
+
+	if (r == -EACCES && !is_suspect)
+		return 0; /* closed to the caller, and as it was */
+	if (r == 0)
+		r = visit_below(scan, pool, visit, fd, &listing, NULL, &is_suspect);
+	if (r == 0 && is_suspect) {
+		r = load(scan, visit, &base);
+		/* Those that did change, now that it can be told which they were. */
+		if (r == 0)
+			r = visit_below(scan, pool, visit, fd, &listing, base, &is_suspect);
+		if (r == 0) {
+			if (visit->base) {
+				base->flags = visit->base->flags;
+				base->closed_mode = visit->base->closed_mode;
+			}
+			visit->base = base;
+			r = suspect(scan, visit);
+		}
+	}
+	return r < 0 ? nx_fail(err, NEXBOX_E_SYSTEM, -r, "changeset", "cannot read '%s'",
+	                       nx_quote(visit->path)) :
+	               0;
+}
+
 int nx_tree_scan(struct nx_walk *walk)
 {
+	struct nx_baseline *baseline = walk->comparison->baseline;
+	bool is_snapshot = baseline->snapshot_fd >= 0;
 	struct scan scan = { .walk = walk, .lock = PTHREAD_MUTEX_INITIALIZER };
-	struct visit root = { .path = ".", .base = &walk->comparison->baseline->root };
-	int r = nx_pool_run(scan_folder, &root, &scan, walk->err);
+	struct visit root = { .path = ".", .base = is_snapshot ? NULL : &baseline->root };
+	int r = nx_pool_run(is_snapshot ? scan_snapshot : scan_folder, &root, &scan, walk->err);
 
 	(void)pthread_mutex_destroy(&scan.lock);
 	return r;
@@ -229,16 +314,36 @@ static int open_host(struct nx_walk *walk, struct nx_job *job)
 	return fd;
 }
 
+/* What was in a folder of a snapshot that has been replaced as a whole. */
+static int load_folder(struct nx_walk *walk, struct nx_job *job)
+{
+	struct nx_baseline *baseline = walk->comparison->baseline;
+	struct nx_base *base;
+	int r;
+
+	if (baseline->snapshot_fd < 0 || !job->base || job->base->dir ||
+	    !S_ISDIR(job->base->from.mode))
+		return 0;
+	r = nx_baseline_load(baseline, job->path, &base);
+	if (r < 0)
+		return nx_walk_unreadable(walk, job->path, -r);
+	job->base = base;
+	return 0;
+}
+
 int nx_tree_compare(struct nx_walk *walk, const struct nx_job *given)
 {
 	NX_CLEANUP(nx_listing_fini) struct nx_listing listing = { 0 };
 	struct nx_job job = *given;
+	int r = load_folder(walk, &job);
 	const struct nx_base_dir *dir = job.base ? job.base->dir : NULL;
 	NX_AUTO_FD host_fd = job.has_host ? open_host(walk, &job) : -1;
 	NX_AUTO_FD view_fd = -1;
-	int r = nx_walk_list_upper(walk, &job, &view_fd, &listing);
 	struct stat now;
 	struct stat then;
+
+	if (r == 0)
+		r = nx_walk_list_upper(walk, &job, &view_fd, &listing);
 
 	/* What is promoted into it moves its time, even if the command did not. */
 	if (r == 0 && job.base && host_fd >= 0 && fstat(view_fd, &now) == 0 &&

@@ -92,6 +92,16 @@ int nx_fs_reflink(int from_fd, int to_fd);
 int nx_fs_copy_xattr(int from_fd, int to_fd);
 
 /**
+ * nx_fs_drop_snapshot() - remove a snapshot at once, with all that is in it
+ * @dir_fd: (borrowed)
+ * @name:   (borrowed) a name in it
+ *
+ * Return: 0, or a negative errno: then it is none, or may not be removed this way.
+ * Context: any thread.
+ */
+int nx_fs_drop_snapshot(int dir_fd, const char *name);
+
+/**
  * nx_fs_tells_writes() - whether every write to a file moves its times
  * @fd: (borrowed) anything on the filesystem
  *

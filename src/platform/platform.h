@@ -53,6 +53,7 @@ struct nx_start {
  * @session_fd:  (borrowed)
  * @upper_fd:    (owned) LAYER: what the command changed, as @strategy's layer writes
  *               it; TREE: the root of the clone
+ * @base_fd:     (owned) of a snapshot: the same once more, which nobody writes to
  * @mount_fd:    (owned) the mounted view when the caller could mount it itself,
  *               else -1: the enclave's first process mounts it
  * @upper_root:  the upper's root as it was made, to tell whether the command
@@ -66,18 +67,23 @@ struct nx_view {
 	int workspace_fd;
 	int session_fd;
 	int upper_fd;
+	int base_fd;
 	int mount_fd;
 	struct stat upper_root;
 	uint64_t make_micros;
 };
 
-#define NX_VIEW_INIT                                                                 \
-	{                                                                            \
-		.workspace_fd = -1, .session_fd = -1, .upper_fd = -1, .mount_fd = -1 \
+#define NX_VIEW_INIT                                                                                \
+	{                                                                                           \
+		.workspace_fd = -1, .session_fd = -1, .upper_fd = -1, .base_fd = -1, .mount_fd = -1 \
 	}
 
 /* The clone of the workspace in the session's folder, with a strategy of NX_VIEW_TREE. */
 #define NX_TREE_NAME "view"
+
+/* Snapshots in the session's folder; NX_TREE_NAME is a symlink into the first then. */
+#define NX_SNAPSHOT_VIEW "snapshot"
+#define NX_SNAPSHOT_BASE "base"
 
 /** enum nx_view_kind - what a strategy makes; bits, so that a tier can take several */
 enum nx_view_kind {
@@ -101,8 +107,10 @@ enum nx_mark {
  * @settle:     the command runs: use the time to take away what only starting needed
  * @discard:    no process is left: take the layers away, as far as it is quickly
  *              done; the session is removed afterwards in any case
+ * @is_apart:   TREE: nothing can be renamed out of it into the workspace
  * @clone_file: TREE: give the empty regular file @to_fd the content of @from_fd;
- *              a negative errno. NULL: @prepare has made the whole tree
+ *              a negative errno. NULL: @prepare has made the whole tree, and
+ *              @view->base_fd
  * @is_whiteout: whether an entry of the upper says "deleted"
  * @read_marks: what an entry of the upper says, a name in @dir_fd: *ret_marks (enum
  *              nx_mark), and with NX_MARK_REDIRECT the folder meant in @redirect:
@@ -124,6 +132,7 @@ struct nx_strategy {
 	const char *name;
 	uint32_t kind;
 	uint32_t guarantees;
+	bool is_apart;
 	int (*prepare)(struct nx_view *view, struct nexbox_error *err);
 	void (*settle)(const struct nx_view *view);
 	void (*discard)(const struct nx_view *view);
@@ -233,12 +242,15 @@ struct nx_cow_place {
  * @name:       as in DESIGN 2
  * @guarantees: enum nexbox_guarantee that it can give, before it is tried
  * @views:      enum nx_view_kind that it can show
+ * @is_open:    a process of it may have handed a descriptor out: what it wrote is
+ *              promoted by copying
  * @layer:      (optional) who writes the copy-on-write places of its own
  */
 struct nx_tier {
 	const char *name;
 	uint32_t guarantees;
 	uint32_t views;
+	bool is_open;
 	const struct nx_strategy *layer;
 
 	/* Start the first process. Nothing on disk is touched. */

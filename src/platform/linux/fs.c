@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/btrfs.h>
 #include <linux/falloc.h>
 #include <linux/fs.h>
 #include <linux/kcmp.h>
@@ -217,6 +218,16 @@ int nx_fs_copy_xattr(int from_fd, int to_fd)
 	for (const char *name = names; r == 0 && name < names + n; name += strlen(name) + 1)
 		r = copy_one_xattr(from_fd, to_fd, name);
 	return r;
+}
+
+int nx_fs_drop_snapshot(int dir_fd, const char *name)
+{
+	struct btrfs_ioctl_vol_args args = { 0 };
+
+	if (strlen(name) >= sizeof(args.name))
+		return -ENAMETOOLONG;
+	memcpy(args.name, name, strlen(name));
+	return ioctl(dir_fd, BTRFS_IOC_SNAP_DESTROY, &args) < 0 ? -errno : 0;
 }
 
 bool nx_fs_tells_writes(int fd)

@@ -8,13 +8,17 @@ static const struct nx_tier *const tiers[] = { &nx_tier_namespaces, NULL };
 /* O(1) first; then what shares blocks; then what always works. */
 static const struct nx_strategy *const strategies[] = {
 	&nx_strategy_overlay,
+	&nx_strategy_btrfs_snapshot,
 	&nx_strategy_reflink,
 	&nx_strategy_copy,
 	NULL,
 };
 
 static const char *const strategies_to_come[] = {
-	"btrfs-snapshot", "fuse-overlayfs", "apfs-clone", "block-clone", NULL,
+	"fuse-overlayfs",
+	"apfs-clone",
+	"block-clone",
+	NULL,
 };
 
 const struct nx_platform nx_platform_linux = {

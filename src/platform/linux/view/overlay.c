@@ -9,7 +9,6 @@
 #include <sys/mount.h>
 #include <sys/sysmacros.h>
 #include <sys/xattr.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "platform/fs.h"
@@ -197,12 +196,8 @@ static int refuse_unmapped(const struct nx_view *view, struct nexbox_error *err)
 
 static int prepare(struct nx_view *view, struct nexbox_error *err)
 {
-	struct timespec begin;
-	struct timespec end;
-	int r;
+	int r = refuse_unmapped(view, err);
 
-	(void)clock_gettime(CLOCK_MONOTONIC, &begin);
-	r = refuse_unmapped(view, err);
 	if (r == 0)
 		r = refuse_marked(view, err);
 	if (r < 0)
@@ -216,9 +211,6 @@ static int prepare(struct nx_view *view, struct nexbox_error *err)
 		return nx_fail(err, NEXBOX_E_UNSUPPORTED, -r, NX_WHERE_VIEW,
 		               "no overlay can be mounted over '%s': its filesystem cannot be a layer",
 		               nx_quote(view->workspace));
-	(void)clock_gettime(CLOCK_MONOTONIC, &end);
-	view->make_micros = (uint64_t)((end.tv_sec - begin.tv_sec) * 1000000 +
-	                               (end.tv_nsec - begin.tv_nsec) / 1000);
 	return 0;
 }
 

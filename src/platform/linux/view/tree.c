@@ -42,19 +42,19 @@ static int prepare_reflink(struct nx_view *view, struct nexbox_error *err)
 }
 
 /* Starting and ending leave nothing of their own. */
-static void nothing(const struct nx_view *view)
+void nx_tree_nothing(const struct nx_view *view)
 {
 	(void)view;
 }
 
-static bool no_whiteout(const struct stat *st)
+bool nx_tree_is_whiteout(const struct stat *st)
 {
 	(void)st;
 	return false;
 }
 
-static int no_marks(int dir_fd, const char *name, const char *path, uint32_t *ret_marks,
-                    struct nx_buf *redirect, struct nexbox_error *err)
+int nx_tree_read_marks(int dir_fd, const char *name, const char *path, uint32_t *ret_marks,
+                       struct nx_buf *redirect, struct nexbox_error *err)
 {
 	(void)dir_fd;
 	(void)name;
@@ -65,14 +65,14 @@ static int no_marks(int dir_fd, const char *name, const char *path, uint32_t *re
 	return 0;
 }
 
-static bool no_xattr(const char *name)
+bool nx_tree_is_private(const char *name)
 {
 	(void)name;
 	return false;
 }
 
 /* Here they are attributes like others, which an overlay would take for its own. */
-static bool is_forged(const char *name)
+bool nx_tree_is_forged(const char *name)
 {
 	return strncmp(name, "user.overlay.", 13) == 0 || strncmp(name, "trusted.overlay.", 16) == 0;
 }
@@ -82,14 +82,8 @@ const struct nx_strategy nx_strategy_reflink = {
 	.kind = NX_VIEW_TREE,
 	.guarantees = NEXBOX_GUARANTEE_SNAPSHOT,
 	.prepare = prepare_reflink,
-	.settle = nothing,
-	.discard = nothing,
 	.clone_file = nx_fs_reflink,
-	.is_whiteout = no_whiteout,
-	.read_marks = no_marks,
-	.is_private = no_xattr,
-	.is_forged = is_forged,
-	.is_origin = no_xattr,
+	NX_TREE_SLOTS,
 };
 
 const struct nx_strategy nx_strategy_copy = {
@@ -97,12 +91,6 @@ const struct nx_strategy nx_strategy_copy = {
 	.kind = NX_VIEW_TREE,
 	.guarantees = NEXBOX_GUARANTEE_SNAPSHOT,
 	.prepare = prepare,
-	.settle = nothing,
-	.discard = nothing,
 	.clone_file = nx_fs_copy_data,
-	.is_whiteout = no_whiteout,
-	.read_marks = no_marks,
-	.is_private = no_xattr,
-	.is_forged = is_forged,
-	.is_origin = no_xattr,
+	NX_TREE_SLOTS,
 };

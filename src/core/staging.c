@@ -1,0 +1,273 @@
+/* SPDX-License-Identifier: MIT OR Apache-2.0 */
+#include "core/staging.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "core/clone.h"
+#include "core/compare.h"
+#include "platform/fs.h"
+
+struct spot {
+	int dir_fd;
+	const char *name;
+};
+
+static void spot_fini(struct spot *spot)
+{
+	nx_close_p(&spot->dir_fd);
+}
+
+#define AUTO_SPOT NX_CLEANUP(spot_fini) struct spot
+
+static int failed(const struct nx_change *change, int os_code, struct nexbox_error *err)
+{
+	return nx_fail(err, NEXBOX_E_SYSTEM, os_code, "staging", "cannot prepare '%s'",
+	               nx_quote(change->entry.path));
+}
+
+static int open_parent(int root_fd, const char *path, struct spot *ret_spot)
+{
+	NX_CLEANUP(nx_buf_fini) struct nx_buf folder = NX_BUF_INIT;
+	const char *slash = strrchr(path, '/');
+
+	if (slash && !nx_buf_append(&folder, path, (size_t)(slash - path)))
+		return -ENOMEM;
+	ret_spot->name = slash ? slash + 1 : path;
+	ret_spot->dir_fd = nx_fs_open(root_fd, slash ? folder.data : ".", O_RDONLY | O_DIRECTORY);
+	return ret_spot->dir_fd < 0 ? ret_spot->dir_fd : 0;
+}
+
+/* What moves into place as it is; the rest is done to the workspace's own inode. */
+static bool moves(const struct nx_change *change)
+{
+	const struct nexbox_entry *entry = &change->entry;
+
+	if (entry->kind == NEXBOX_ENTRY_DELETED)
+		return false;
+	return entry->kind != NEXBOX_ENTRY_MODIFIED ||
+	       (entry->type != NEXBOX_TYPE_DIRECTORY &&
+	        (entry->what & (NEXBOX_WHAT_CONTENT | NEXBOX_WHAT_TARGET | NEXBOX_WHAT_LINKS)));
+}
+
+/* Owner, mode and time: the owner first, which takes the set-ID bits. */
+static int dress(const struct nx_change *change, const struct spot *spot, struct nexbox_error *err)
+{
+	struct timespec times[2] = { { .tv_nsec = UTIME_OMIT }, change->mtime };
+	struct stat st;
+
+	if (fstatat(spot->dir_fd, spot->name, &st, AT_SYMLINK_NOFOLLOW) < 0)
+		return failed(change, errno, err);
+	if ((st.st_uid != change->uid || st.st_gid != change->gid) &&
+	    fchownat(spot->dir_fd, spot->name, change->uid, change->gid, AT_SYMLINK_NOFOLLOW) < 0)
+		return nx_fail(err, NEXBOX_E_DENIED, errno, "staging",
+		               "'%s' belongs to another user or group (%u:%u), which you may not "
+		               "give to the new version",
+		               nx_quote(change->entry.path), change->uid, change->gid);
+	if (fstatat(spot->dir_fd, spot->name, &st, AT_SYMLINK_NOFOLLOW) < 0)
+		return failed(change, errno, err);
+	if (!S_ISLNK(st.st_mode) && (st.st_mode & 07777) != change->entry.mode) {
+		int r = nx_fs_chmod(spot->dir_fd, spot->name, change->entry.mode);
+
+		if (r < 0)
+			return failed(change, -r, err);
+	}
+	if (utimensat(spot->dir_fd, spot->name, times, AT_SYMLINK_NOFOLLOW) < 0)
+		return failed(change, errno, err);
+	return 0;
+}
+
+static int settle(const struct nx_staging *staging, const struct nx_changeset *changeset,
+                  struct nexbox_error *err)
+{
+	for (size_t i = 0; i < changeset->n_changes; i++) {
+		const struct nx_change *change = &changeset->changes[i];
+		AUTO_SPOT spot = { .dir_fd = -1 };
+		int r;
+
+		if (!moves(change) || change->entry.type == NEXBOX_TYPE_DIRECTORY)
+			continue;
+		r = open_parent(staging->view_fd, change->entry.path, &spot);
+		r = r < 0 ? failed(change, -r, err) : dress(change, &spot, err);
+		if (r < 0)
+			return r;
+	}
+	return 0;
+}
+
+/* ---- fresh copies ----------------------------------------------------------- */
+
+/* The folders of @path that are not there yet; they stand for the workspace's. */
+static int make_way(int root_fd, const char *path)
+{
+	NX_CLEANUP(nx_buf_fini) struct nx_buf way = NX_BUF_INIT;
+
+	for (const char *slash = strchr(path, '/'); slash; slash = strchr(slash + 1, '/')) {
+		AUTO_SPOT spot = { .dir_fd = -1 };
+		int r;
+
+		nx_buf_truncate(&way, 0);
+		if (!nx_buf_append(&way, path, (size_t)(slash - path)))
+			return -ENOMEM;
+		r = open_parent(root_fd, way.data, &spot);
+		if (r < 0)
+			return r;
+		if (mkdirat(spot.dir_fd, spot.name, 0700) < 0 && errno != EEXIST)
+			return -errno;
+	}
+	return 0;
+}
+
+static int copy_folder(const struct nx_staging *staging, const struct nx_change *change,
+                       const struct spot *to)
+{
+	NX_AUTO_FD from_fd = -1;
+	NX_AUTO_FD to_fd = -1;
+
+	if (mkdirat(to->dir_fd, to->name, 0700) < 0)
+		return -errno;
+	from_fd = nx_fs_open(staging->view_fd, change->entry.path, O_RDONLY | O_DIRECTORY);
+	to_fd = nx_fs_open(to->dir_fd, to->name, O_RDONLY | O_DIRECTORY);
+	if (from_fd < 0 || to_fd < 0)
+		return from_fd < 0 ? from_fd : to_fd;
+	return nx_fs_copy_xattr(from_fd, to_fd);
+}
+
+/* One that the command has closed to itself is ours to open. */
+static int copy_file(const struct nx_staging *staging, const struct nx_change *change,
+                     const struct spot *from, const struct spot *to, struct nexbox_error *err)
+{
+	struct nx_node node = { .dir_fd = from->dir_fd, .name = from->name };
+	bool opened;
+	int r;
+
+	if (fstatat(from->dir_fd, from->name, &node.st, AT_SYMLINK_NOFOLLOW) < 0)
+		return failed(change, errno, err);
+	opened = nx_node_open_up(&node);
+	r = nx_clone_one(staging->strategy, from->dir_fd, to->dir_fd, from->name, err);
+	if (opened)
+		nx_node_close_up(&node);
+	return r;
+}
+
+/* Makes @to another name of a copy that is there already; 1: there is none. */
+static int link_copy(const struct nx_staging *staging, const struct nx_changeset *changeset,
+                     size_t i, const struct spot *to)
+{
+	const struct nx_change *change = &changeset->changes[i];
+
+	for (size_t k = 0; change->n_links > 1 && k < i; k++) {
+		const struct nx_change *other = &changeset->changes[k];
+		AUTO_SPOT spot = { .dir_fd = -1 };
+		int r;
+
+		if (!moves(other) || other->inode != change->inode ||
+		    other->device != change->device)
+			continue;
+		r = open_parent(staging->fd, other->entry.path, &spot);
+		if (r == 0 && linkat(spot.dir_fd, spot.name, to->dir_fd, to->name, 0) < 0)
+			r = -errno;
+		return r;
+	}
+	return 1;
+}
+
+static int stage(const struct nx_staging *staging, const struct nx_changeset *changeset, size_t i,
+                 struct nexbox_error *err)
+{
+	const struct nx_change *change = &changeset->changes[i];
+	AUTO_SPOT from = { .dir_fd = -1 };
+	AUTO_SPOT to = { .dir_fd = -1 };
+	int r;
+
+	if (strcmp(change->entry.path, ".") == 0)
+		return 0; /* the root is there */
+	r = make_way(staging->fd, change->entry.path);
+	if (r == 0)
+		r = open_parent(staging->view_fd, change->entry.path, &from);
+	if (r == 0)
+		r = open_parent(staging->fd, change->entry.path, &to);
+	if (r < 0)
+		return failed(change, -r, err);
+	if (change->entry.type == NEXBOX_TYPE_DIRECTORY) {
+		/* For one that was only modified, what it is to look like. */
+		r = copy_folder(staging, change, &to);
+		return r < 0 ? failed(change, -r, err) : 0;
+	}
+	r = link_copy(staging, changeset, i, &to);
+	if (r < 0)
+		return failed(change, -r, err);
+	if (r == 0)
+		return 0;
+	r = copy_file(staging, change, &from, &to, err);
+	return r < 0 || !moves(change) ? r : dress(change, &to, err);
+}
+
+/* The changeset is from now on about the copies. */
+static int adopt(const struct nx_staging *staging, struct nx_changeset *changeset,
+                 struct nexbox_error *err)
+{
+	for (size_t i = changeset->n_changes; i-- > 0;) {
+		struct nx_change *change = &changeset->changes[i];
+		AUTO_SPOT spot = { .dir_fd = -1 };
+		struct stat st;
+		int r;
+
+		if (change->entry.kind == NEXBOX_ENTRY_DELETED ||
+		    strcmp(change->entry.path, ".") == 0)
+			continue;
+		r = open_parent(staging->fd, change->entry.path, &spot);
+		if (r < 0)
+			return failed(change, -r, err);
+		/* The deepest first: what is put into a folder moves its time. */
+		if (change->entry.type == NEXBOX_TYPE_DIRECTORY && moves(change)) {
+			r = dress(change, &spot, err);
+			if (r < 0)
+				return r;
+		}
+		if (fstatat(spot.dir_fd, spot.name, &st, AT_SYMLINK_NOFOLLOW) < 0)
+			return failed(change, errno, err);
+		change->device = st.st_dev;
+		change->inode = st.st_ino;
+		change->n_links = st.st_nlink;
+	}
+	return 0;
+}
+
+static int copy_root_xattr(const struct nx_staging *staging, struct nexbox_error *err)
+{
+	int r = nx_fs_copy_xattr(staging->view_fd, staging->fd);
+
+	return r < 0 ? nx_fail(err, NEXBOX_E_SYSTEM, -r, "staging",
+	                       "cannot copy the attributes of the workspace") :
+	               0;
+}
+
+int nx_staging_make(struct nx_staging *staging, struct nx_changeset *changeset,
+                    struct nexbox_error *err)
+{
+	int r = 0;
+
+	if (!staging->is_fresh) {
+		staging->fd = fcntl(staging->view_fd, F_DUPFD_CLOEXEC, 3);
+		if (staging->fd < 0)
+			return nx_fail(err, NEXBOX_E_SYSTEM, errno, "staging",
+			               "cannot open the view");
+		return settle(staging, changeset, err);
+	}
+	if (mkdirat(staging->session_fd, NX_STAGING_NAME, 0700) < 0)
+		return nx_fail(err, NEXBOX_E_SYSTEM, errno, "staging",
+		               "cannot make a folder in the store");
+	staging->fd = nx_fs_open(staging->session_fd, NX_STAGING_NAME, O_RDONLY | O_DIRECTORY);
+	if (staging->fd < 0)
+		return nx_fail(err, NEXBOX_E_SYSTEM, -staging->fd, "staging",
+		               "cannot open a folder in the store");
+	r = copy_root_xattr(staging, err);
+	/* Sorted by path: a folder comes before what is in it. */
+	for (size_t i = 0; r == 0 && i < changeset->n_changes; i++)
+		if (changeset->changes[i].entry.kind != NEXBOX_ENTRY_DELETED)
+			r = stage(staging, changeset, i, err);
+	return r < 0 ? r : adopt(staging, changeset, err);
+}
