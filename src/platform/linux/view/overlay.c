@@ -15,6 +15,9 @@
 
 static const struct nx_strategy overlay_of_root;
 
+#define OF_USER "user.overlay."
+#define OF_ROOT "trusted.overlay."
+
 /* What a mount made here must never do, whoever made it. */
 #define ATTRIBUTES (MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV)
 
@@ -69,7 +72,7 @@ static int mirror_root(const struct nx_view *view)
 		return -errno;
 	if ((mine.st_uid != st.st_uid || mine.st_gid != st.st_gid) &&
 	    fchown(view->upper_fd, st.st_uid, st.st_gid) < 0 && errno != EPERM)
-		return -errno;
+		return errno == EINVAL ? -EOVERFLOW : -errno; /* an id that is not mapped here */
 	r = nx_fs_list_xattr(view->workspace_fd, ".", &names);
 	if (r < 0)
 		return r;
@@ -126,6 +129,10 @@ static int mount_here(struct nx_view *view)
 	(void)snprintf(lower, sizeof(lower), "/proc/self/fd/%d", view->workspace_fd);
 	(void)snprintf(upper, sizeof(upper), "/proc/self/fd/%d/" NX_OVERLAY_UPPER, view->session_fd);
 	(void)snprintf(work, sizeof(work), "/proc/self/fd/%d/" NX_OVERLAY_WORK, view->session_fd);
+	/* Root of a container without privilege may mount one, but not mark in it. */
+	if (fsetxattr(view->upper_fd, OF_ROOT "origin", "", 0, 0) < 0)
+		return errno == EPERM || errno == EOPNOTSUPP ? 0 : -errno;
+	(void)fremovexattr(view->upper_fd, OF_ROOT "origin");
 	fd = nx_overlay_mount(lower, upper, work, true);
 	if (fd == -EPERM)
 		return 0;
@@ -203,6 +210,11 @@ static int prepare(struct nx_view *view, struct nexbox_error *err)
 	if (r < 0)
 		return r;
 	r = make_layers(view);
+	if (r == -EOVERFLOW)
+		return nx_fail(err, NEXBOX_E_UNSUPPORTED, -r, NX_WHERE_VIEW,
+		               "'%s' belongs to a user or group that is unknown here, in which no "
+		               "overlay can change anything",
+		               nx_quote(view->workspace));
 	if (r < 0)
 		return nx_fail(err, nx_errc_of(-r), -r, "overlay",
 		               "cannot make the layers of a view in '%s'", nx_quote(view->session));
@@ -273,9 +285,6 @@ static const char *after_prefix(const char *name, const char *prefix)
 
 	return strncmp(name, prefix, n) == 0 ? name + n : NULL;
 }
-
-#define OF_USER "user.overlay."
-#define OF_ROOT "trusted.overlay."
 
 static bool is_private(const char *name)
 {
