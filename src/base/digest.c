@@ -98,3 +98,12 @@ int nx_digest_fd(int fd, const char *name, unsigned char *ret_digest, struct nex
 	blake3_hasher_finalize(&hasher, ret_digest, NX_DIGEST_SIZE);
 	return 0;
 }
+
+void nx_digest_bytes(const void *data, size_t size, unsigned char *ret_digest)
+{
+	blake3_hasher hasher;
+
+	blake3_hasher_init(&hasher);
+	blake3_hasher_update(&hasher, data, size);
+	blake3_hasher_finalize(&hasher, ret_digest, NX_DIGEST_SIZE);
+}

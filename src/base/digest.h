@@ -6,6 +6,7 @@
  * zeroes that they are, but not read.
  */
 
+#include <stddef.h>
 #include <stdint.h>
 
 #include "base/error.h"
@@ -27,3 +28,14 @@
  * Context: any thread; not after fork.
  */
 int nx_digest_fd(int fd, const char *name, unsigned char *ret_digest, struct nexbox_error *err);
+
+/**
+ * nx_digest_bytes() - hash a piece of memory
+ * @data:       (borrowed) array of @size bytes
+ * @size:       bytes
+ * @ret_digest: (out) NX_DIGEST_SIZE bytes
+ *
+ * Return: nothing.
+ * Context: anywhere.
+ */
+void nx_digest_bytes(const void *data, size_t size, unsigned char *ret_digest);

@@ -27,6 +27,12 @@ struct nx_base *nx_base_find(const struct nx_base_dir *dir, const char *name)
 	return NULL;
 }
 
+bool nx_base_hides(const struct nx_base *base)
+{
+	return (base->flags & (NX_BASE_MISSING | NX_BASE_HOLDS_UNSEEN)) ||
+	       ((base->flags & NX_BASE_UNSEEN) && S_ISDIR(base->from.mode));
+}
+
 /* Every change moves the change time, which no command can set. */
 bool nx_base_is_same(const struct nx_base *base, const struct stat *st)
 {
@@ -113,6 +119,7 @@ int nx_baseline_load(struct nx_baseline *baseline, const char *path, struct nx_b
 void nx_baseline_fini(struct nx_baseline *baseline)
 {
 	nx_close_p(&baseline->snapshot_fd);
+	free(baseline->unseen);
 	nx_arena_fini(&baseline->arena);
 	*baseline = (struct nx_baseline)NX_BASELINE_INIT;
 }

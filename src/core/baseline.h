@@ -15,11 +15,12 @@
 
 /** enum nx_base_flags - bits of nx_base.flags */
 enum nx_base_flags {
-	NX_BASE_UNSEEN = 1u << 0,    /* its content was not to be had: it stands empty */
-	NX_BASE_MISSING = 1u << 1,   /* nor could it be made: the clone has no such name */
-	NX_BASE_REWRITTEN = 1u << 2, /* found by its digest: the stamps have not moved */
-	NX_BASE_BOUNDARY = 1u << 3,  /* begins another mount or subvolume, or lies in one */
-	NX_BASE_CLOSED = 1u << 4,    /* a folder that the command had closed to its owner */
+	NX_BASE_UNSEEN = 1u << 0,       /* its content was not to be had: it stands empty */
+	NX_BASE_MISSING = 1u << 1,      /* nor could it be made: the clone has no such name */
+	NX_BASE_REWRITTEN = 1u << 2,    /* found by its digest: the stamps have not moved */
+	NX_BASE_BOUNDARY = 1u << 3,     /* begins another mount or subvolume, or lies in one */
+	NX_BASE_HOLDS_UNSEEN = 1u << 5, /* a folder with something in it that hides */
+	NX_BASE_CLOSED = 1u << 4,       /* a folder that the command had closed to its owner */
 };
 
 /**
@@ -65,6 +66,8 @@ struct nx_base_dir {
  * struct nx_baseline - all of it
  * @root:        the root, whose name is "."
  * @arena:       holds the entries
+ * @unseen:      array of @n_unseen paths that the clone does not really have, other
+ *               mounts aside
  * @snapshot_fd: (owned) root of a snapshot that nobody writes to, and then the
  *               entries are read from it when they are asked for; else -1
  * @line:        of a snapshot: what changed after it was made has a change time at
@@ -73,6 +76,9 @@ struct nx_base_dir {
 struct nx_baseline {
 	struct nx_base root;
 	struct nx_arena arena;
+	const char **unseen;
+	size_t n_unseen;
+	size_t unseen_capacity;
 	int snapshot_fd;
 	struct timespec line;
 };
@@ -104,6 +110,17 @@ struct nx_base *nx_base_find(const struct nx_base_dir *dir, const char *name);
  * Context: one thread at a time.
  */
 int nx_baseline_load(struct nx_baseline *baseline, const char *path, struct nx_base **ret_base);
+
+/**
+ * nx_base_hides() - whether the command could not know all that it would delete
+ * @base: (borrowed)
+ *
+ * Of a file it need not see more than the name.
+ *
+ * Return: true if so.
+ * Context: anywhere.
+ */
+bool nx_base_hides(const struct nx_base *base);
 
 /**
  * nx_base_is_same() - whether an entry of the clone is as it was

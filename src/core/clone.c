@@ -7,6 +7,7 @@
 #include <limits.h>
 #include <pthread.h>
 #include <stdatomic.h>
+#include <stdio.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -30,6 +31,7 @@ struct work {
 	size_t n_slots;
 	size_t n_links;
 	struct linked *first_linked;
+	struct folder *folders; /* those that were found last come first */
 };
 
 /* An inode with several names: the first that is met is cloned, the others linked. */
@@ -48,6 +50,7 @@ struct name {
 
 /* A folder that is being cloned; open until its last batch is done. */
 struct folder {
+	struct folder *older; /* found before; never one that is below */
 	const char *path;
 	struct nx_base *base;
 	int from_fd;
@@ -398,6 +401,10 @@ static struct folder *new_folder(struct work *work, const struct folder *parent,
 		path[n++] = '/';
 	memcpy(path + n, base->name, length + 1);
 	*folder = (struct folder){ .path = path, .base = base, .from_fd = -1, .to_fd = -1 };
+	(void)pthread_mutex_lock(&work->lock);
+	folder->older = work->folders;
+	work->folders = folder;
+	(void)pthread_mutex_unlock(&work->lock);
 	return folder;
 }
 
@@ -672,29 +679,49 @@ static int finish_folder(const struct work *work, const char *path, struct nx_ba
 	return 0;
 }
 
-/* The deepest first. @path has room for the names below it. */
-static int finish(const struct work *work, struct nx_buf *path, struct nx_base *base,
-                  struct nexbox_error *err)
+static int add_unseen(struct nx_baseline *baseline, const char *path, const char *name)
 {
-	size_t length = path->size;
+	size_t n = strcmp(path, ".") == 0 ? 0 : strlen(path);
+	char *joined = nx_arena_alloc(&baseline->arena, n + strlen(name) + 2);
 
-	for (size_t i = 0; base->dir && i < base->dir->n_entries; i++) {
-		struct nx_base *entry = &base->dir->entries[i];
-		int r;
+	if (!joined || !nx_grow(&baseline->unseen, &baseline->unseen_capacity, baseline->n_unseen,
+	                        sizeof(*baseline->unseen)))
+		return -NEXBOX_E_NOMEM;
+	(void)sprintf(joined, "%.*s%s%s", (int)n, path, n > 0 ? "/" : "", name);
+	baseline->unseen[baseline->n_unseen++] = joined;
+	return 0;
+}
 
-		if (!S_ISDIR(entry->from.mode) || !entry->dir)
-			continue;
-		if (length > 0)
-			nx_buf_append(path, "/", 1);
-		nx_buf_append(path, entry->name, strlen(entry->name));
-		if (path->failed)
-			return nomem(err);
-		r = finish(work, path, entry, err);
-		nx_buf_truncate(path, length);
-		if (r < 0)
-			return r;
+/* What a folder holds that the clone does not really have. */
+static int note_unseen(struct nx_baseline *baseline, const char *path, struct nx_base *folder)
+{
+	for (size_t i = 0; folder->dir && i < folder->dir->n_entries; i++) {
+		const struct nx_base *base = &folder->dir->entries[i];
+
+		if (nx_base_hides(base))
+			folder->flags |= NX_BASE_HOLDS_UNSEEN;
+		if ((base->flags & (NX_BASE_UNSEEN | NX_BASE_MISSING)) &&
+		    !(base->flags & NX_BASE_BOUNDARY) && add_unseen(baseline, path, base->name) < 0)
+			return -NEXBOX_E_NOMEM;
 	}
-	return finish_folder(work, length > 0 ? path->data : ".", base, err);
+	return 0;
+}
+
+/* The deepest first. */
+static int finish(const struct work *work, struct nexbox_error *err)
+{
+	struct folder root = { .path = ".", .base = &work->baseline->root };
+	int r = 0;
+
+	for (const struct folder *folder = work->folders ? work->folders : &root; r == 0;) {
+		if (note_unseen(work->baseline, folder->path, folder->base) < 0)
+			return nomem(err);
+		r = finish_folder(work, folder->path, folder->base, err);
+		if (folder == &root)
+			break;
+		folder = folder->older ? folder->older : &root;
+	}
+	return r;
 }
 
 static int begin(struct work *work, struct folder *root, struct nexbox_error *err)
@@ -722,7 +749,6 @@ int nx_clone_make(const struct nx_clone *clone, struct nx_baseline *baseline,
 	struct work work = { .clone = clone,
 		             .baseline = baseline,
 		             .lock = PTHREAD_MUTEX_INITIALIZER };
-	NX_CLEANUP(nx_buf_fini) struct nx_buf path = NX_BUF_INIT;
 	struct folder root;
 	struct job job = { .folder = &root };
 	struct timespec line;
@@ -733,7 +759,7 @@ int nx_clone_make(const struct nx_clone *clone, struct nx_baseline *baseline,
 	for (struct linked *linked = work.first_linked; r == 0 && linked; linked = linked->older)
 		r = link_names(&work, linked, err);
 	if (r == 0)
-		r = finish(&work, &path, &baseline->root, err);
+		r = finish(&work, err);
 	free(work.links);
 	(void)pthread_mutex_destroy(&work.lock);
 	if (r < 0)

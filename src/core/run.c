@@ -176,32 +176,6 @@ static bool is_cancelled(void *userdata)
 	return poll(&control, 1, 0) > 0;
 }
 
-/* What the box could not be shown is no secret: the user may want another strategy. */
-static int tell_unseen(struct run *run, const struct nx_base *base, struct nx_buf *path,
-                       struct nexbox_error *err)
-{
-	size_t length = path->size;
-	int r = 0;
-
-	for (size_t i = 0; r == 0 && base->dir && i < base->dir->n_entries; i++) {
-		const struct nx_base *entry = &base->dir->entries[i];
-
-		if (!entry->dir && !(entry->flags & (NX_BASE_UNSEEN | NX_BASE_MISSING)))
-			continue;
-		if (length > 0)
-			nx_buf_append(path, "/", 1);
-		nx_buf_append(path, entry->name, strlen(entry->name));
-		if (path->failed)
-			return nx_nomem(err, "run");
-		if (entry->dir)
-			r = tell_unseen(run, entry, path, err);
-		else if (!(entry->flags & NX_BASE_BOUNDARY))
-			r = nx_outcome_deny(run->outcome, path->data, err);
-		nx_buf_truncate(path, length);
-	}
-	return r;
-}
-
 /* The strategy has made two of them: one to write to, and one to compare it with. */
 static int take_snapshot(struct run *run, struct nexbox_error *err)
 {
@@ -227,7 +201,6 @@ static int take_snapshot(struct run *run, struct nexbox_error *err)
 
 static int clone_tree(struct run *run, struct nexbox_error *err)
 {
-	NX_CLEANUP(nx_buf_fini) struct nx_buf path = NX_BUF_INIT;
 	struct nx_clone clone = {
 		.strategy = run->strategy,
 		.workspace_fd = run->spec.workspace_fd,
@@ -244,7 +217,10 @@ static int clone_tree(struct run *run, struct nexbox_error *err)
 	if (r == 0 && fstat(run->view.upper_fd, &run->view.upper_root) < 0)
 		r = nx_fail(err, NEXBOX_E_SYSTEM, errno, "clone",
 		            "cannot look at the clone of '%s'", nx_quote(run->spec.workspace));
-	return r < 0 ? r : tell_unseen(run, &run->baseline.root, &path, err);
+	/* No secret: the user may want another strategy. */
+	for (size_t i = 0; r == 0 && i < run->baseline.n_unseen; i++)
+		r = nx_outcome_deny(run->outcome, run->baseline.unseen[i], err);
+	return r;
 }
 
 static int make_view(struct run *run, struct nexbox_error *err)

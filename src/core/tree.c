@@ -224,17 +224,6 @@ int nx_tree_scan(struct nx_walk *walk)
 
 /* ---- compare ---------------------------------------------------------------- */
 
-/* Something below could not be shown to the command: it cannot have deleted that. */
-static bool has_unseen(const struct nx_base *base)
-{
-	if (base->flags & (NX_BASE_UNSEEN | NX_BASE_MISSING))
-		return true;
-	for (size_t i = 0; base->dir && i < base->dir->n_entries; i++)
-		if (has_unseen(&base->dir->entries[i]))
-			return true;
-	return false;
-}
-
 /* What the entries that were just added have to say of where they come from. */
 static void mark_new(struct nx_walk *walk, size_t first, const struct nx_job *job, const char *path,
                      const struct nx_base *base)
@@ -254,7 +243,7 @@ static void mark_new(struct nx_walk *walk, size_t first, const struct nx_job *jo
 		if (change->entry.kind == NEXBOX_ENTRY_CREATED)
 			change->flags |= NX_CHANGE_COPIED_UP;
 		if (change->entry.kind != NEXBOX_ENTRY_MODIFIED &&
-		    change->entry.kind != NEXBOX_ENTRY_CREATED && has_unseen(base))
+		    change->entry.kind != NEXBOX_ENTRY_CREATED && nx_base_hides(base))
 			change->flags |= NX_CHANGE_UNSEEN;
 		if (change->entry.kind != NEXBOX_ENTRY_MODIFIED && (base->flags & NX_BASE_BOUNDARY))
 			change->flags |= NX_CHANGE_BOUNDARY;
