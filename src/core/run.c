@@ -665,8 +665,12 @@ static int attempt_all(struct run *run, struct nexbox_error *err)
 			end_attempt(run);
 		}
 	}
-	*err = first;
-	return -(int)first.code;
+	if (!run->spec.strategy) {
+		*err = first;
+		return -(int)first.code;
+	}
+	return nx_fail(err, first.code, first.os_code, first.where, "no '%s' here: %s",
+	               run->spec.strategy->name, first.message);
 }
 
 static int run_all(struct run *run, struct nexbox_error *err)
