@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "base/path.h"
+#include "core/box.h"
 #include "core/clone.h"
 #include "core/gitdir.h"
 #include "core/names.h"
@@ -560,6 +561,24 @@ static int write_to_fd(void *userdata, const void *data, size_t size)
 	return 0;
 }
 
+/* What later commands need to go on with the box. */
+static int write_note(const struct run *run, struct nexbox_error *err)
+{
+	const struct nx_box_note note = {
+		.strategy = run->strategy->name,
+		.tier = run->tier->name,
+		.is_marked_by_root = run->view.strategy != run->strategy,
+		.has_line = run->options->flags & NEXBOX_RUN_COMMIT,
+		.line = run->line,
+		.root_mode = run->view.upper_root.st_mode,
+		.root_uid = run->view.upper_root.st_uid,
+		.root_gid = run->view.upper_root.st_gid,
+		.baseline = run->baseline,
+	};
+
+	return nx_box_save(&note, nx_session_fd(run->session), err);
+}
+
 /* A kept box holds its output and its outcome, for later commands. */
 static void keep_box(struct run *run)
 {
@@ -569,7 +588,7 @@ static void keep_box(struct run *run)
 
 	if (run->view.upper_fd >= 0)
 		nx_changeset_close(&outcome->changeset, run->view.upper_fd, false);
-	if (nx_session_keep(run->session, &error) < 0)
+	if (write_note(run, &error) < 0 || nx_session_keep(run->session, &error) < 0)
 		return; /* the store is gone, or the disk is full: nothing to keep in */
 	outcome->public.kept = 1;
 	nx_kept_save(&outcome->kept_stdout);
