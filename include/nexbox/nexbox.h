@@ -133,6 +133,19 @@ enum nexbox_stream {
 	NEXBOX_STREAM_STDERR = 2
 };
 
+/** enum nexbox_on_conflict - what becomes of paths that the host changed as well */
+enum nexbox_on_conflict {
+	NEXBOX_ON_CONFLICT_FAIL = 0,  /* nothing is promoted */
+	NEXBOX_ON_CONFLICT_OURS = 1,  /* the box's version is; the host's is kept in the box */
+	NEXBOX_ON_CONFLICT_THEIRS = 2 /* the host's version stays, all the rest is promoted */
+};
+
+/** enum nexbox_guard - which paths are not promoted because the host runs them unasked */
+enum nexbox_guard {
+	NEXBOX_GUARD_DEFAULT = 0,
+	NEXBOX_GUARD_STRICT = 1 /* also what runs beside an install, an import or a push */
+};
+
 /**
  * struct nexbox_run_options - all that a run is asked for
  *
@@ -176,6 +189,17 @@ enum nexbox_stream {
  *             its terminal (control-Z), with the caller's terminal restored; the
  *             box goes on when the callback returns
  * @userdata:  (optional) first argument of the callbacks
+ * @on_conflict: enum nexbox_on_conflict
+ * @guard:     enum nexbox_guard
+ * @allow_guarded: (optional) array of @n_allow_guarded patterns of guarded paths that
+ *             are promoted all the same; "*" is all of them. Patterns here and below
+ *             follow gitignore(5), without comments
+ * @include:   (optional) array of @n_include patterns: only what they match is
+ *             promoted
+ * @exclude:   (optional) array of @n_exclude patterns: what they match is not. What is
+ *             left out is reported and forgotten
+ * @commit_on: (optional) array of @n_commit_on exit codes of the command that count as
+ *             success with NEXBOX_RUN_COMMIT, besides 0
  */
 struct nexbox_run_options {
 	size_t size;
@@ -202,6 +226,16 @@ struct nexbox_run_options {
 	void (*on_output)(void *userdata, uint32_t stream, const void *data, size_t size_bytes);
 	void (*on_stop)(void *userdata, int32_t signal_number);
 	void *userdata;
+	uint32_t on_conflict;
+	uint32_t guard;
+	const char *const *allow_guarded;
+	size_t n_allow_guarded;
+	const char *const *include;
+	size_t n_include;
+	const char *const *exclude;
+	size_t n_exclude;
+	const uint8_t *commit_on;
+	size_t n_commit_on;
 };
 
 /** NEXBOX_OUTPUT_MAX_DEFAULT - bytes of each output stream that are kept */
@@ -357,6 +391,11 @@ enum nexbox_limit {
  * @commit_reason: one sentence, or ""
  * @stdout_data: what was kept of the output, with NEXBOX_RUN_CAPTURE; else NULL
  * @passed_over: array of @n_passed_over: what was tried before, best first
+ * @conflicts:   array of @n_conflicts: paths that changed on the host, too; also when
+ *               they were promoted, or left to the host, as asked
+ * @guarded:     array of @n_guarded: what must not, or cannot, be promoted
+ * @left_out:    array of @n_left_out: changes that were not promoted although the
+ *               rest was, or would have been, and why
  */
 struct nexbox_outcome {
 	size_t size;
@@ -400,6 +439,8 @@ struct nexbox_outcome {
 	uint32_t stderr_truncated;
 	const struct nexbox_passed_over *passed_over;
 	size_t n_passed_over;
+	const struct nexbox_objection *left_out;
+	size_t n_left_out;
 };
 
 /**

@@ -34,7 +34,11 @@ static int read_options(const struct nexbox_run_options *given, struct nexbox_ru
 	*options = (struct nexbox_run_options)NEXBOX_RUN_OPTIONS_INIT;
 	memcpy(options, given, given->size < known ? given->size : known);
 	if ((options->n_grants > 0 && !options->grants) ||
-	    (options->n_env_set > 0 && !options->env_set))
+	    (options->n_env_set > 0 && !options->env_set) ||
+	    (options->n_allow_guarded > 0 && !options->allow_guarded) ||
+	    (options->n_include > 0 && !options->include) ||
+	    (options->n_exclude > 0 && !options->exclude) ||
+	    (options->n_commit_on > 0 && !options->commit_on))
 		return nx_fail(err, NEXBOX_E_INVALID, 0, "api",
 		               "a count is given without its array");
 	for (size_t i = 0; i < options->n_env_set; i++)

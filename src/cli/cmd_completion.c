@@ -173,7 +173,8 @@ static void print_bash(void)
 static void print_zsh_option(const struct nx_cli_option *row)
 {
 	bool takes = nx_cli_option_takes_next_word(row);
-	bool repeats = row->kind == NX_CLI_OPTION_GRANT || row->kind == NX_CLI_OPTION_VARIABLE;
+	bool repeats = row->kind == NX_CLI_OPTION_GRANT || row->kind == NX_CLI_OPTION_VARIABLE ||
+	               row->kind == NX_CLI_OPTION_PATTERN;
 
 	fputs("\t\t\t", stdout);
 	if (row->short_name)

@@ -200,6 +200,55 @@ static bool store_grant(const struct nx_cli_option *row, const char *value, void
 	return true;
 }
 
+static bool store_pattern(const struct nx_cli_option *row, const char *value, void *field,
+                          struct nx_cli_text *complaint)
+{
+	struct nx_cli_patterns *patterns = field;
+	const char **items;
+	const char *pattern = "*";
+
+	if (value && !store_word(row, value, &pattern, complaint))
+		return false;
+	items = realloc(patterns->items, (patterns->n_items + 1) * sizeof(*items));
+	if (!items)
+		return no_memory(complaint);
+	items[patterns->n_items] = pattern;
+	patterns->items = items;
+	patterns->n_items++;
+	return true;
+}
+
+static void add_code(struct nx_cli_codes *codes, uint8_t code)
+{
+	if (!memchr(codes->items, code, codes->n_items))
+		codes->items[codes->n_items++] = code;
+}
+
+static bool store_codes(const struct nx_cli_option *row, const char *value, void *field,
+                        struct nx_cli_text *complaint)
+{
+	const char *at = value;
+
+	do {
+		size_t n = strcspn(at, ",");
+		uint64_t number;
+		char code[4];
+
+		if (n < sizeof(code)) {
+			memcpy(code, at, n);
+			code[n] = '\0';
+		}
+		if (n >= sizeof(code) || !nx_cli_number_parse(code, &number) || number > 255) {
+			complain_of_value(row, value, complaint);
+			nx_cli_text_add(complaint, "exit statuses from 0 to 255, with commas");
+			return false;
+		}
+		add_code(field, (uint8_t)number);
+		at += n;
+	} while (*at++ == ',');
+	return true;
+}
+
 static store_function *const stores[] = {
 	[NX_CLI_OPTION_HELP] = store_set,
 	[NX_CLI_OPTION_SET] = store_set,
@@ -214,6 +263,8 @@ static store_function *const stores[] = {
 	[NX_CLI_OPTION_GUARANTEES] = store_guarantees,
 	[NX_CLI_OPTION_VARIABLE] = store_variable,
 	[NX_CLI_OPTION_GRANT] = store_grant,
+	[NX_CLI_OPTION_PATTERN] = store_pattern,
+	[NX_CLI_OPTION_CODES] = store_codes,
 };
 
 bool nx_cli_option_takes_next_word(const struct nx_cli_option *row)

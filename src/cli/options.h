@@ -34,6 +34,8 @@ enum nx_cli_option_kind {
 	NX_CLI_OPTION_GUARANTEES, /* uint32_t: enum nexbox_guarantee */
 	NX_CLI_OPTION_VARIABLE,   /* struct nx_cli_variables: appended */
 	NX_CLI_OPTION_GRANT,      /* struct nx_cli_grants: appended, of kind @value */
+	NX_CLI_OPTION_PATTERN,    /* struct nx_cli_patterns: appended; "*" when there is no value */
+	NX_CLI_OPTION_CODES,      /* struct nx_cli_codes: added */
 };
 
 /** enum nx_cli_option_status - whether this version has it */
@@ -82,6 +84,18 @@ struct nx_cli_variables {
 /** struct nx_cli_grants - what --read and its like collect, in order; likewise */
 struct nx_cli_grants {
 	struct nexbox_grant *items;
+	size_t n_items;
+};
+
+/** struct nx_cli_patterns - what --exclude and its like collect, in order; likewise */
+struct nx_cli_patterns {
+	const char **items;
+	size_t n_items;
+};
+
+/** struct nx_cli_codes - what --commit-on collects: exit statuses, each once */
+struct nx_cli_codes {
+	uint8_t items[256];
 	size_t n_items;
 };
 

@@ -94,17 +94,32 @@ static void add_objections(struct nx_cli_text *text, const char *what,
 		nx_cli_text_add(text, " and %zu more", n - NAMED_MAX);
 }
 
+/* How many changes of a kind there are, less those that were left out. */
+static size_t count(const struct nexbox_outcome *outcome, uint32_t kind)
+{
+	size_t left = 0; /* both lists are in the same order */
+	size_t n = 0;
+
+	for (size_t i = 0; i < outcome->n_entries; i++) {
+		if (left < outcome->n_left_out &&
+		    strcmp(outcome->left_out[left].path, outcome->entries[i].path) == 0)
+			left++;
+		else
+			n += outcome->entries[i].kind == kind;
+	}
+	return n;
+}
+
 /* "3 changes (1 created, 2 deleted)" */
 static void add_counts(struct nx_cli_text *text, const struct nexbox_outcome *outcome)
 {
+	size_t n_changes = outcome->n_entries - outcome->n_left_out;
 	const char *separator = " (";
 
-	nx_cli_text_add(text, "%zu change%s", outcome->n_entries, plural(outcome->n_entries));
+	nx_cli_text_add(text, "%zu change%s", n_changes, plural(n_changes));
 	for (const struct nx_cli_name *kind = nx_cli_kind_names; kind->name; kind++) {
-		size_t n = 0;
+		size_t n = count(outcome, kind->number);
 
-		for (size_t i = 0; i < outcome->n_entries; i++)
-			n += outcome->entries[i].kind == kind->number;
 		if (n > 0) {
 			nx_cli_text_add(text, "%s%zu %s", separator, n, kind->name);
 			separator = ", ";
@@ -189,6 +204,9 @@ static void add_promoted(struct nx_cli_text *text, const struct nexbox_outcome *
 {
 	nx_cli_text_add(text, "; promoted ");
 	add_counts(text, outcome);
+	add_objections(text, "left out", outcome->left_out, outcome->n_left_out);
+	if (outcome->n_left_out == 0) /* then the host's version of these is in the box */
+		add_objections(text, "over the host's", outcome->conflicts, outcome->n_conflicts);
 	add_kept(text, outcome);
 	nx_cli_text_add(text, " [");
 	nx_cli_text_add_safe(text, outcome->strategy);
@@ -223,6 +241,8 @@ static void add_forgotten(struct nx_cli_text *text, const struct nexbox_outcome 
 		nx_cli_text_add(text, "; nothing was promoted: ");
 		nx_cli_text_add_safe(text, outcome->commit_reason);
 	}
+	if (outcome->commit_status == NEXBOX_COMMIT_NOTHING)
+		add_objections(text, "left out", outcome->left_out, outcome->n_left_out);
 	if (outcome->n_entries > 0 && outcome->kept) {
 		nx_cli_text_add(text, "; ");
 		add_counts(text, outcome);

@@ -53,6 +53,7 @@ struct nx_outcome *nx_outcome_free(struct nx_outcome *outcome)
 	free(outcome->conflicts);
 	free(outcome->guarded);
 	free(outcome->denied);
+	free(outcome->left_out);
 	free(outcome->outside_writes);
 	free(outcome->passed_over);
 	nx_arena_fini(&outcome->arena);
@@ -176,6 +177,7 @@ static void write_commit(struct nx_json *json, const struct nexbox_outcome *outc
 	nx_json_string(json, "reason", *outcome->commit_reason ? outcome->commit_reason : NULL);
 	write_objections(json, "conflicts", outcome->conflicts, outcome->n_conflicts, true);
 	write_objections(json, "guarded", outcome->guarded, outcome->n_guarded, false);
+	write_objections(json, "left_out", outcome->left_out, outcome->n_left_out, false);
 	nx_json_close(json, '}');
 }
 

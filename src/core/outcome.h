@@ -18,6 +18,7 @@ struct nx_outcome {
 	struct nexbox_objection *guarded;
 	const char **denied;
 	size_t denied_capacity;
+	struct nexbox_objection *left_out;
 	const char **outside_writes;
 	size_t outside_capacity;
 	struct nexbox_passed_over *passed_over;

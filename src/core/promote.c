@@ -155,8 +155,6 @@ static bool has_store_in(const char *path)
 static const char *find_objection(const struct nx_change *change)
 {
 	const struct nexbox_entry *entry = &change->entry;
-	bool rewritten = entry->kind != NEXBOX_ENTRY_MODIFIED ||
-	                 (entry->what & (NEXBOX_WHAT_CONTENT | NEXBOX_WHAT_MODE | NEXBOX_WHAT_OWNER));
 
 	if (change->flags & NX_CHANGE_UNSEEN)
 		return "would be deleted with something in it that the box could not see";
@@ -171,11 +169,33 @@ static const char *find_objection(const struct nx_change *change)
 	if ((change->flags & NX_CHANGE_FORGED) &&
 	    (entry->kind != NEXBOX_ENTRY_MODIFIED || (entry->what & NEXBOX_WHAT_XATTR)))
 		return "carries an attribute that is reserved for overlays";
-	if (change->flags & NX_CHANGE_CAPABILITY)
-		return "carries a file capability";
-	if (entry->type == NEXBOX_TYPE_FILE && (entry->mode & 06000) && rewritten)
-		return "has a set-user-ID or set-group-ID bit";
 	return NULL;
+}
+
+static int object_to(void *userdata, const char *path, const char *reason)
+{
+	return object(userdata, path, reason);
+}
+
+/* What the host would run unasked. What cannot be promoted at all goes before. */
+static int check_guard(struct nx_promotion *promotion)
+{
+	const struct nx_after after = {
+		.changeset = promotion->changeset,
+		.upper_fd = promotion->upper_fd,
+		.workspace_fd = promotion->workspace_fd,
+		.workspace = promotion->workspace,
+	};
+	const struct nx_guard guard = {
+		.after = &after,
+		.level = promotion->guard_level,
+		.allowed = promotion->allowed,
+		.arena = promotion->arena,
+		.object = object_to,
+		.userdata = promotion,
+	};
+
+	return nx_guard_find(&guard);
 }
 
 /* Whether the host forbids to touch the path, or to change its folder. */
@@ -272,6 +292,12 @@ static int check(struct work *work)
 	}
 	if (promotion->n_guarded > 0)
 		return stop(promotion, NEXBOX_COMMIT_REFUSED, 0, "'%s' cannot be promoted",
+		            promotion->guarded[0].path);
+	if (check_guard(promotion) < 0)
+		return -NEXBOX_E_NOMEM;
+	if (promotion->n_guarded > 0)
+		return stop(promotion, NEXBOX_COMMIT_REFUSED, 0,
+		            "'%s' is guarded: look at it, and then use --allow-guarded",
 		            promotion->guarded[0].path);
 	if (needed > 0 && nx_fs_free_bytes(promotion->workspace_fd, &available) == 0 &&
 	    available < needed)
@@ -1004,7 +1030,7 @@ int nx_promote(struct nx_promotion *promotion, struct nexbox_error *err)
 	                  &promotion->line, err);
 	if (r < 0)
 		return r;
-	if (promotion->drift.n_objections > 0) {
+	if (promotion->drift.n_objections > 0 && promotion->on_conflict != NEXBOX_ON_CONFLICT_OURS) {
 		(void)stop(promotion, NEXBOX_COMMIT_REFUSED, 0, "'%s' was changed on the host, too",
 		           promotion->drift.objections[0].path);
 		return 0;

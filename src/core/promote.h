@@ -23,6 +23,7 @@
  */
 
 #include "core/drift.h"
+#include "core/guard.h"
 
 #define NX_UNDO_NAME "undo"
 
@@ -30,6 +31,10 @@
  * struct nx_promotion - what there is to promote, and what came of it
  * @changeset, @strategy: (borrowed)
  * @upper_fd, @undo_fd, @workspace_fd: (borrowed)
+ * @workspace: (borrowed, optional) its real path
+ * @on_conflict: enum nexbox_on_conflict; conflicts that are left to the host have been
+ *            taken out of @changeset, so OURS is the only one that matters here
+ * @guard_level, @allowed, @arena: (borrowed, optional) see struct nx_guard
  * @status:   (out) enum nexbox_commit_status
  * @reason:   (out) one sentence, "" when promoted
  * @line:     (borrowed) the start of the box on the filesystem's clock
@@ -42,6 +47,11 @@ struct nx_promotion {
 	int upper_fd;
 	int undo_fd;
 	int workspace_fd;
+	const char *workspace;
+	uint32_t on_conflict;
+	uint32_t guard_level;
+	const struct nx_patterns *allowed;
+	struct nx_arena *arena;
 	uint32_t status;
 	char reason[240];
 	struct timespec line;

@@ -11,6 +11,7 @@
 #include "base/path.h"
 #include "core/box.h"
 #include "core/clone.h"
+#include "core/commit.h"
 #include "core/gitdir.h"
 #include "core/names.h"
 #include "core/promote.h"
@@ -456,25 +457,42 @@ static void promote(struct run *run)
 		.undo_fd = run->undo_fd,
 		.workspace_fd = run->spec.workspace_fd,
 		.line = run->line,
+		.workspace = run->spec.workspace,
+		.arena = &outcome->arena,
 	};
 	struct nexbox_error error = { 0 };
 	uint64_t begin = now_micros();
-	int r = nx_promote(&promotion, &error);
+	int r = nx_commit(&promotion, &run->spec.commit, nx_session_fd(run->session),
+	                  &outcome->left_out, &outcome->public.n_left_out, &error);
 
 	outcome->public.commit_duration_micros = now_micros() - begin;
+	outcome->public.left_out = outcome->left_out;
 	outcome->conflicts = promotion.drift.objections;
 	outcome->public.conflicts = promotion.drift.objections;
 	outcome->public.n_conflicts = promotion.drift.n_objections;
 	outcome->guarded = promotion.guarded;
 	outcome->public.guarded = promotion.guarded;
 	outcome->public.n_guarded = promotion.n_guarded;
-	if (r < 0)
+	if (r < 0) {
 		not_promoted(run, NEXBOX_COMMIT_FAILED, error.message);
-	else if (promotion.status == NEXBOX_COMMIT_PROMOTED ||
-	         promotion.status == NEXBOX_COMMIT_NOTHING)
+	} else if (promotion.status == NEXBOX_COMMIT_PROMOTED ||
+	           promotion.status == NEXBOX_COMMIT_NOTHING) {
 		set_commit(run, promotion.status, "");
-	else
+		/* What the host had there is in the box now, and nowhere else. */
+		run->keep |= promotion.drift.n_objections > 0 &&
+		             run->spec.commit.on_conflict == NEXBOX_ON_CONFLICT_OURS;
+	} else {
 		not_promoted(run, promotion.status, promotion.reason);
+	}
+}
+
+/* Whether the command exited with a code that counts as success. */
+static bool is_success(const struct run *run)
+{
+	const struct nx_end *end = &run->end;
+
+	return end->started && end->exit_code >= 0 && end->exit_code < 256 &&
+	       run->spec.commit.is_success[end->exit_code];
 }
 
 /* Whether the command's end is one after which changes are promoted. */
@@ -482,17 +500,17 @@ static bool may_promote(struct run *run)
 {
 	const struct nx_end *end = &run->end;
 
-	if (end->started && end->exit_code == 0 && end->interrupted && !end->timed_out) {
+	if (is_success(run) && end->interrupted && !end->timed_out) {
 		not_promoted(run, NEXBOX_COMMIT_COMMAND_FAILED,
 		             "the run was interrupted by a signal");
 		return false;
 	}
-	if (end->started && end->exit_code == 0 && end->unreaped && !end->timed_out) {
+	if (is_success(run) && end->unreaped && !end->timed_out) {
 		not_promoted(run, NEXBOX_COMMIT_COMMAND_FAILED,
 		             "a process of the box could not be ended, and may still write");
 		return false;
 	}
-	if (!end->started || end->exit_code != 0 || end->timed_out) {
+	if (!is_success(run) || end->timed_out) {
 		set_commit(run, NEXBOX_COMMIT_COMMAND_FAILED, "");
 		return false;
 	}
@@ -520,7 +538,7 @@ static void settle(struct run *run)
 	int r = 0;
 
 	/* Two that end at once: the second sees what the first has promoted. */
-	if (asked && run->end.started && run->end.exit_code == 0)
+	if (asked && is_success(run))
 		r = nx_session_lock(run->session, &error);
 	if (r == 0 && run->end.started && !run->end.unreaped) {
 		r = find_changes(run, &error);

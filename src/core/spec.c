@@ -290,6 +290,9 @@ int nx_spec_read(struct nx_spec *spec, const struct nexbox_run_options *options,
 		r = find_directory(spec, cwd, err);
 	if (r < 0)
 		return r;
+	r = nx_commit_rules_read(&spec->commit, options, err);
+	if (r < 0)
+		return r;
 	find_home(spec);
 	r = read_grants(spec, cwd, err);
 	if (r == 0)
@@ -302,5 +305,6 @@ void nx_spec_fini(struct nx_spec *spec)
 {
 	nx_close_p(&spec->workspace_fd);
 	free(spec->grants);
+	nx_commit_rules_fini(&spec->commit);
 	nx_arena_fini(&spec->arena);
 }

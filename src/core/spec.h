@@ -6,6 +6,7 @@
  * it no path is relative, and the workspace is an open folder.
  */
 
+#include "core/commit.h"
 #include "platform/platform.h"
 
 /**
@@ -21,6 +22,7 @@
  * @grants:       array of @n_grants, absolute
  * @envp:         the command's environment
  * @require:      guarantees that must hold
+ * @commit:       rules of a promotion
  */
 struct nx_spec {
 	const struct nexbox_run_options *options;
@@ -36,6 +38,7 @@ struct nx_spec {
 	size_t n_grants;
 	const char *const *envp;
 	uint32_t require;
+	struct nx_commit_rules commit;
 };
 
 /**

@@ -19,9 +19,8 @@ NEXBOX = os.path.abspath(os.environ.get("NEXBOX", ROOT / "build" / "nex-box"))
 
 VERBS_TO_COME = "diff commit discard ls exec shell fork undo log recover gc doctor mcp".split()
 OPTIONS_TO_COME = [
-    "--memory=1G", "--pids=10", "--cpus=1", "--cpu-time=5s", "--disk=1G", "--on-conflict=ours",
-    "--allow-guarded", "--allow-guarded=*.sh", "--durable", "--include=*.c", "--exclude=*.o",
-    "--commit-on=0,1", "--explain", "--guard=*.sh", "--timings",
+    "--memory=1G", "--pids=10", "--cpus=1", "--cpu-time=5s", "--disk=1G", "--durable",
+    "--explain", "--timings",
 ]
 
 

@@ -46,7 +46,7 @@ static void an_outcome_without_a_run_has_every_key_of_the_contract(void **state)
 		"\"guarantees\":{\"fs-write\":false,\"fs-secrets\":false,\"net\":false,"
 		"\"processes\":false,\"syscalls\":false,\"same-path\":false,\"snapshot\":false},"
 		"\"committed\":false,\"commit\":{\"status\":\"not-asked\",\"reason\":null,"
-		"\"conflicts\":[],\"guarded\":[]},\"kept\":false,"
+		"\"conflicts\":[],\"guarded\":[],\"left_out\":[]},\"kept\":false,"
 		"\"diff\":{\"files_created\":[],\"files_modified\":[],\"files_deleted\":[],"
 		"\"entries\":[]},\"denied\":[],\"outside_writes\":[],\"stdout\":\"\",\"stderr\":\"\","
 		"\"stdout_truncated\":false,\"stderr_truncated\":false}");
@@ -209,7 +209,7 @@ static void objections_name_both_sides(void **state)
 		"\"conflicts\":[{\"path\":\"p\",\"reason\":\"modified\","
 		"\"host\":{\"type\":\"file\",\"mtime_ns\":-1,\"blake3\":"
 		"\"0000000000000000000000000000000000000000000000000000000000000000\"},"
-		"\"box\":null}],\"guarded\":[{\"path\":\".envrc\",\"reason\":\"direnv runs it\"}]}"));
+		"\"box\":null}],\"guarded\":[{\"path\":\".envrc\",\"reason\":\"direnv runs it\"}],\"left_out\":[]}"));
 }
 
 static void captured_output_is_text(void **state)
