@@ -59,7 +59,9 @@ static int read_file(int root_fd, const char *path, size_t max, struct nx_buf *t
 		if (!nx_buf_append(text, piece, (size_t)n))
 			return -ENOMEM;
 	}
-	return n < 0 ? -errno : 0;
+	if (n < 0)
+		return -errno;
+	return nx_buf_append(text, "", 0) ? 0 : -ENOMEM; /* also of nothing, a string */
 }
 
 int nx_after_read(const struct nx_after *after, const char *path, size_t max, struct nx_buf *text)

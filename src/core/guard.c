@@ -60,7 +60,7 @@ static const char *find_row(const struct nx_guard_row *rows, const char *from, b
 
 const char *nx_guard_row_reason(const char *path, uint32_t level, bool is_link)
 {
-	for (const char *from = path; from; from = strchr(from, '/'), from += from ? 1 : 0) {
+	for (const char *from = path; from; from = nx_next_name(from)) {
 		const char *reason = find_row(nx_guard_rows, from, is_link);
 
 		if (!reason && level == NEXBOX_GUARD_STRICT)

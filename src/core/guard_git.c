@@ -440,7 +440,7 @@ static int check_in_folder(struct nx_guard_git *git, const struct nx_change *cha
 /* The folder of hooks that a path lies in: "hooks" in a git folder. */
 static bool is_hook(struct nx_guard_git *git, const char *path)
 {
-	for (const char *name = path; name; name = strchr(name, '/'), name += name ? 1 : 0) {
+	for (const char *name = path; name; name = nx_next_name(name)) {
 		size_t n = strcspn(name, "/");
 		size_t before = name > path ? (size_t)(name - path - 1) : 0;
 

@@ -5,6 +5,8 @@
  * The part of the guard that knows what git obeys.
  */
 
+#include <string.h>
+
 #include "core/after.h"
 #include "core/gitconfig.h"
 
@@ -13,6 +15,14 @@ static inline bool nx_change_rewrites(const struct nx_change *change)
 {
 	return change->entry.kind != NEXBOX_ENTRY_MODIFIED ||
 	       (change->entry.what & ~(uint32_t)(NEXBOX_WHAT_MTIME | NEXBOX_WHAT_XATTR));
+}
+
+/* The next name of a path, from one of its names; NULL: that was the last. */
+static inline const char *nx_next_name(const char *name)
+{
+	const char *slash = strchr(name, '/');
+
+	return slash ? slash + 1 : NULL;
 }
 
 /**

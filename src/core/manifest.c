@@ -225,6 +225,8 @@ const char *nx_manifest_reason(const struct nx_after *after, const struct nx_cha
 		return "a manifest that cannot be looked at";
 	if (nx_after_read_before(after, path, SIZE_MAX_READ, &then) < 0)
 		nx_buf_truncate(&then, 0);
+	if (!nx_buf_append(&then, "", 0))
+		return "a manifest that cannot be looked at";
 	if (nx_manifest_has_new_script(now.data, now.size, then.data, then.size))
 		return "the package manager runs a script of it at an install";
 	return NULL;
