@@ -245,7 +245,7 @@ def test_a_completion_needs_one_known_shell(args):
 
 @pytest.mark.parametrize("words, offered", [
     (["r"], {"run"}),
-    (["run", "--comm"], {"--commit"}),
+    (["run", "--comm"], {"--commit", "--commit-on"}),
     (["run", "--net", ""], {"none", "host"}),
     (["run", "--net", "=", "h"], {"host"}),
     (["run", "--net", "="], {"none", "host"}),
@@ -268,3 +268,19 @@ def test_bash_offers_what_can_stand_there(words, offered, tmp_path):
                           stdout=subprocess.PIPE, stderr=subprocess.PIPE)
     assert done.stderr == ""
     assert set(done.stdout.split()) == offered
+
+
+@pytest.mark.parametrize("value", ["", ",", "1,", "-1", "256", "x", "1 2", "0x1"])
+def test_exit_statuses_are_strict(value, mark):
+    line = the_complaint(nex_box("run", f"--commit-on={value}", *mark), 125)
+    assert f"'{value}' is no value for '--commit-on'" in line
+
+
+@pytest.mark.parametrize("option, word", [("--on-conflict", "mine"), ("--guard", "*.sh"), ("--guard", "")])
+def test_choices_of_a_promotion_are_listed(option, word, mark):
+    assert f"'{word}' is no value for '{option}': write " in the_complaint(nex_box("run", f"{option}={word}", *mark), 125)
+
+
+@pytest.mark.parametrize("option", ["--include", "--exclude", "--allow-guarded"])
+def test_an_empty_pattern_is_refused(option, mark):
+    assert f"the value of '{option}' is empty" in the_complaint(nex_box("run", f"{option}=", *mark), 125)
