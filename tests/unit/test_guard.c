@@ -36,8 +36,12 @@ static void assert_guarded_at(struct scratch *scratch, uint32_t level,
 		                  .object = note,
 		                  .userdata = &found };
 
-	if (nx_changeset_read(&changeset, strategy(), scratch->upper_fd, NULL, scratch->ws_fd,
-	                      scratch->ws, 0, &err) < 0)
+	const struct nx_comparison comparison = { .strategy = strategy(),
+		                                  .upper_fd = scratch->upper_fd,
+		                                  .workspace_fd = scratch->ws_fd,
+		                                  .workspace = scratch->ws };
+
+	if (nx_changeset_read(&changeset, &comparison, &err) < 0)
 		fail_msg("%s (%d)", err.message, err.os_code);
 	nx_buf_puts(&found, "");
 	assert_int_equal(nx_guard_find(&guard), 0);

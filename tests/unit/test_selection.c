@@ -51,13 +51,15 @@ static void choose(struct scratch *scratch, struct choice *choice, const char *c
 	NX_CLEANUP(nx_patterns_fini) struct nx_patterns out = { 0 };
 	struct nexbox_objection objection = { .path = conflict };
 	struct nx_drift drift = { .objections = &objection, .n_objections = conflict ? 1 : 0 };
+	const struct nx_comparison comparison = { .strategy = strategy(),
+		                                  .upper_fd = scratch->upper_fd,
+		                                  .workspace_fd = scratch->ws_fd,
+		                                  .workspace = scratch->ws };
 
 	*choice = (struct choice){ 0 };
 	assert_int_equal(nx_patterns_read(&in, include, count(include), "--include", NULL), 0);
 	assert_int_equal(nx_patterns_read(&out, exclude, count(exclude), "--exclude", NULL), 0);
-	assert_int_equal(nx_changeset_read(&choice->whole, strategy(), scratch->upper_fd, NULL,
-	                                   scratch->ws_fd, scratch->ws, 0, NULL),
-	                 0);
+	assert_int_equal(nx_changeset_read(&choice->whole, &comparison, NULL), 0);
 	assert_int_equal(nx_selection_make(&choice->selection, &choice->whole, &in, &out, &drift,
 	                                   NULL),
 	                 0);
