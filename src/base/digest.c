@@ -99,11 +99,12 @@ int nx_digest_fd(int fd, const char *name, unsigned char *ret_digest, struct nex
 	return 0;
 }
 
-void nx_digest_bytes(const void *data, size_t size, unsigned char *ret_digest)
+void nx_digest_pieces(const struct nx_piece *pieces, size_t n_pieces, unsigned char *ret_digest)
 {
 	blake3_hasher hasher;
 
 	blake3_hasher_init(&hasher);
-	blake3_hasher_update(&hasher, data, size);
+	for (size_t i = 0; i < n_pieces; i++)
+		blake3_hasher_update(&hasher, pieces[i].data, pieces[i].size);
 	blake3_hasher_finalize(&hasher, ret_digest, NX_DIGEST_SIZE);
 }

@@ -29,13 +29,19 @@
  */
 int nx_digest_fd(int fd, const char *name, unsigned char *ret_digest, struct nexbox_error *err);
 
+/** struct nx_piece - some bytes, borrowed */
+struct nx_piece {
+	const void *data;
+	size_t size;
+};
+
 /**
- * nx_digest_bytes() - hash a piece of memory
- * @data:       (borrowed) array of @size bytes
- * @size:       bytes
+ * nx_digest_pieces() - hash bytes in memory
+ * @pieces:     (borrowed) array of @n_pieces, hashed in a row
+ * @n_pieces:   how many
  * @ret_digest: (out) NX_DIGEST_SIZE bytes
  *
  * Return: nothing.
- * Context: anywhere.
+ * Context: any thread.
  */
-void nx_digest_bytes(const void *data, size_t size, unsigned char *ret_digest);
+void nx_digest_pieces(const struct nx_piece *pieces, size_t n_pieces, unsigned char *ret_digest);

@@ -108,7 +108,7 @@ int nx_box_save(const struct nx_box_note *note, int session_fd, struct nexbox_er
 		put_entry(&out, &note->baseline.root, 0);
 	if (out.failed)
 		return nx_nomem(err, "box");
-	nx_digest_bytes(out.data, out.size, digest);
+	nx_digest_pieces(&(struct nx_piece){ out.data, out.size }, 1, digest);
 	nx_buf_append(&out, digest, sizeof(digest));
 	fd = openat(session_fd, TEMPORARY, O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW | O_CLOEXEC,
 	            0600);
@@ -254,7 +254,7 @@ int nx_box_load(struct nx_box_note *note, int session_fd, struct nexbox_error *e
 	if (buf.size < strlen(MAGIC) + sizeof(digest) || memcmp(buf.data, MAGIC, strlen(MAGIC)) != 0)
 		return corrupt(err);
 	size = buf.size - sizeof(digest);
-	nx_digest_bytes(buf.data, size, digest);
+	nx_digest_pieces(&(struct nx_piece){ buf.data, size }, 1, digest);
 	if (memcmp(digest, buf.data + size, sizeof(digest)) != 0)
 		return corrupt(err);
 	in.at = (const unsigned char *)buf.data + strlen(MAGIC);

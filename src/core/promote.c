@@ -1,78 +1,45 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 #include "core/promote.h"
 
+#include <endian.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
 #include <stdio.h>
 #include <string.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "core/compare.h"
+#include "core/history.h"
+#include "core/journal.h"
 #include "core/listing.h"
+#include "core/recover.h"
+#include "core/remove.h"
+#include "core/spot.h"
 #include "core/store.h"
+#include "core/switch.h"
 #include "platform/fs.h"
 
-/* A name in its folder; the folder is opened anew for each step. */
+/* A name in its folder; the folder is opened anew for each. */
 struct spot {
 	int dir_fd;
 	const char *name;
 };
 
-/**
- * enum step_kind - how one path changes, and what takes it back
- *
- *   MOVE_IN   upper/path -> path, which must not exist   back: path -> upper/path
- *   EXCHANGE  upper/path <-> path                        back: the same
- *   MOVE_OUT  path -> undo/N                             back: undo/N -> path
- *   DRESS     mode, owner, attributes, time in place     back: those of before
- */
-enum step_kind {
-	MOVE_IN = 1,
-	EXCHANGE,
-	MOVE_OUT,
-	DRESS
-};
-
-struct step {
-	enum step_kind kind;
-	const struct nx_change *change; /* NULL: a file that only was touched */
-	const char *path;
-	struct timespec mtime;
-	bool done;
-	char undo_name[24]; /* MOVE_OUT */
-	struct stat before; /* DRESS; and a folder that had to be opened for moving */
-	bool was_loosened;
-	bool xattrs_saved;
-	struct nx_buf xattrs; /* DRESS: those of before: name, size, value, in a row */
-};
-
-/* A folder whose mode had to be widened for a step in it. */
-struct loosened {
-	struct nx_buf path;
-	mode_t mode;
-};
-
 struct work {
 	struct nx_promotion *promotion;
 	const struct nx_changeset *changeset;
-	struct step *steps;
-	size_t n_steps;
-	size_t capacity;
-	struct loosened *loosened;
-	size_t n_loosened;
-	size_t loosened_capacity;
+	struct nx_journal journal; /* its intents are the steps */
+	struct nx_spots upper;
 	bool *is_shared; /* by change: the upper's file has other names */
+	size_t n_gathered;
 };
 
 static void work_fini(struct work *work)
 {
-	for (size_t i = 0; i < work->n_loosened; i++)
-		nx_buf_fini(&work->loosened[i].path);
-	for (size_t i = 0; i < work->n_steps; i++)
-		nx_buf_fini(&work->steps[i].xattrs);
-	free(work->loosened);
-	free(work->steps);
+	nx_journal_fini(&work->journal);
+	nx_spots_fini(&work->upper);
 	free(work->is_shared);
 }
 
@@ -270,6 +237,17 @@ static bool must_be_copied(const struct work *work, const struct nx_change *chan
 	       work->is_shared[change - work->changeset->changes];
 }
 
+static uint64_t journal_size(const struct work *work)
+{
+	uint64_t size = 65536; /* records of passes, and folders that grow */
+
+	for (size_t i = 0; i < work->changeset->n_changes; i++)
+		size += 256 + strlen(work->changeset->changes[i].entry.path);
+	for (size_t i = 0; i < work->changeset->n_touches; i++)
+		size += 256 + strlen(work->changeset->touches[i].path);
+	return size;
+}
+
 static int check(struct work *work)
 {
 	struct nx_promotion *promotion = work->promotion;
@@ -299,10 +277,10 @@ static int check(struct work *work)
 		return stop(promotion, NEXBOX_COMMIT_REFUSED, 0,
 		            "'%s' is guarded: look at it, and then use --allow-guarded",
 		            promotion->guarded[0].path);
-	if (needed > 0 && nx_fs_free_bytes(promotion->workspace_fd, &available) == 0 &&
-	    available < needed)
+	needed += journal_size(work);
+	if (nx_fs_free_bytes(promotion->workspace_fd, &available) == 0 && available < needed)
 		return stop(promotion, NEXBOX_COMMIT_REFUSED, ENOSPC,
-		            "no room for the copies that '%s' needs", ".");
+		            "no room for the copies and the journal that '%s' needs", ".");
 	return 0;
 }
 
@@ -521,11 +499,36 @@ static int clean_folder(struct nx_promotion *promotion, const struct nx_change *
 	return r;
 }
 
-static int stage_one(const struct work *work, const struct nx_change *change)
+/* A file that moves in as it is. Opened once: what is read and taken off goes by that. */
+static int strip_file(struct work *work, const struct nx_change *change)
 {
 	struct nx_promotion *promotion = work->promotion;
-	AUTO_SPOT spot = { .dir_fd = -1 };
-	int r = 0;
+	bool is_file = change->entry.type == NEXBOX_TYPE_FILE;
+	bool replaces = change->entry.kind != NEXBOX_ENTRY_CREATED;
+	bool dig = replaces && (change->flags & NX_CHANGE_WAS_SPARSE);
+	NX_AUTO_FD fd = -1;
+	struct nx_spot spot;
+	int r = nx_spots_find(&work->upper, change->entry.path, &spot);
+
+	if (r < 0)
+		return r;
+	/* The walk has seen that it is a regular file, and nobody else is in the upper. */
+	if (is_file)
+		fd = openat(spot.dir_fd, spot.name,
+		            (dig ? O_RDWR : O_RDONLY) | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
+	r = fd >= 0 ? strip(promotion, fd, ".") : strip(promotion, spot.dir_fd, spot.name);
+	if (r < 0 || fd < 0)
+		return r;
+	if (dig)
+		nx_fs_dig_holes(fd);
+	if (replaces || (promotion->flags & NX_PROMOTE_DURABLE))
+		nx_fs_settle(fd);
+	return 0;
+}
+
+static int stage_one(struct work *work, const struct nx_change *change)
+{
+	struct nx_promotion *promotion = work->promotion;
 
 	if (change->flags & NX_CHANGE_FROM_LOWER)
 		return copy_up(promotion, change);
@@ -534,26 +537,16 @@ static int stage_one(const struct work *work, const struct nx_change *change)
 		                                                     clean_folder(promotion, change);
 	if (must_be_copied(work, change))
 		return copy_aside(promotion, change);
-	r = find_spot(promotion->upper_fd, change->entry.path, &spot);
-	if (r == 0)
-		r = strip(promotion, spot.dir_fd, spot.name);
-	if (r == 0 && change->entry.type == NEXBOX_TYPE_FILE &&
-	    change->entry.kind != NEXBOX_ENTRY_CREATED) {
-		bool dig = change->flags & NX_CHANGE_WAS_SPARSE;
-		NX_AUTO_FD fd = nx_fs_open(spot.dir_fd, spot.name, dig ? O_RDWR : O_RDONLY);
-
-		if (fd >= 0 && dig)
-			nx_fs_dig_holes(fd);
-		if (fd >= 0)
-			nx_fs_settle(fd);
-	}
-	return r;
+	return strip_file(work, change);
 }
 
 static int stage(struct work *work)
 {
 	const struct nx_changeset *changeset = work->changeset;
 
+	/* Copies are made as a whole, by gather(), and the original stays as it is. */
+	if (work->promotion->flags & NX_PROMOTE_FRESH)
+		return 0;
 	/* Sorted by path: a folder comes before what is in it. */
 	for (size_t i = 0; i < changeset->n_changes; i++) {
 		const struct nx_change *change = &changeset->changes[i];
@@ -583,448 +576,698 @@ static int stage(struct work *work)
 	return 0;
 }
 
-/* ---- switch ----------------------------------------------------------------- */
-
-static int add_step(struct work *work, struct step step)
-{
-	if (!nx_grow(&work->steps, &work->capacity, work->n_steps, sizeof(*work->steps)))
-		return -NEXBOX_E_NOMEM;
-	work->steps[work->n_steps++] = step;
-	return 0;
-}
+/* ---- gather ----------------------------------------------------------------- */
 
 /* In place only what leaves the content alone: the inode and its links stay. */
-static enum step_kind kind_of(const struct nx_change *change)
+static enum nx_step_kind kind_of(const struct nx_change *change)
 {
 	switch (change->entry.kind) {
 	case NEXBOX_ENTRY_CREATED:
-		return MOVE_IN;
+		return NX_STEP_MOVE_IN;
 	case NEXBOX_ENTRY_DELETED:
-		return MOVE_OUT;
+		return NX_STEP_MOVE_OUT;
 	case NEXBOX_ENTRY_MODIFIED:
 		if (change->entry.type == NEXBOX_TYPE_DIRECTORY ||
 		    !(change->entry.what &
 		      (NEXBOX_WHAT_CONTENT | NEXBOX_WHAT_TARGET | NEXBOX_WHAT_LINKS)))
-			return DRESS;
-		return EXCHANGE;
+			return NX_STEP_DRESS;
+		return NX_STEP_EXCHANGE;
 	default:
-		return EXCHANGE;
+		return NX_STEP_EXCHANGE;
 	}
 }
 
-static int list_steps(struct work *work)
+static bool brings(const struct nx_change *change)
+{
+	return kind_of(change) == NX_STEP_MOVE_IN || kind_of(change) == NX_STEP_EXCHANGE;
+}
+
+/*
+ * A tree that was cloned as a whole does not become history: what is promoted is
+ * moved out of it first, into the undo folder, and exchanged from there.
+ */
+static bool is_gathered(const struct nx_promotion *promotion)
+{
+	return (promotion->flags & NX_PROMOTE_FRESH) || promotion->strategy->kind == NX_VIEW_TREE;
+}
+
+static const struct nx_change *find_change(const struct nx_changeset *changeset, const char *path,
+                                           size_t length)
+{
+	size_t low = 0;
+	size_t high = changeset->n_changes;
+
+	while (low < high) {
+		size_t middle = low + (high - low) / 2;
+		const char *each = changeset->changes[middle].entry.path;
+		int order = strncmp(each, path, length);
+
+		if (order == 0)
+			order = each[length] != '\0';
+		if (order == 0)
+			return &changeset->changes[middle];
+		if (order < 0)
+			low = middle + 1;
+		else
+			high = middle;
+	}
+	return NULL;
+}
+
+/* The step that a change is part of: itself, or a folder above it. */
+static const struct nx_change *find_top(const struct work *work, const struct nx_change *change)
+{
+	const char *path = change->entry.path;
+
+	for (size_t n = strlen(path); n > 0;) {
+		const struct nx_change *above = find_change(work->changeset, path, n);
+
+		if (above && (above->flags & NX_CHANGE_TOP))
+			return above;
+		while (n > 0 && path[n - 1] != '/')
+			n--;
+		n -= n > 0;
+	}
+	return change;
+}
+
+/* Where what a change brings lies before the switch: in the upper, or in undo. */
+static int staged_path(const struct work *work, const struct nx_change *change, struct nx_buf *path)
+{
+	const struct nx_change *top;
+
+	nx_buf_truncate(path, 0);
+	if (!is_gathered(work->promotion))
+		return nx_buf_puts(path, change->entry.path) ? 0 : -ENOMEM;
+	top = find_top(work, change);
+	return nx_buf_printf(path, "%zu%s", (size_t)(top - work->changeset->changes),
+	                     change->entry.path + strlen(top->entry.path)) ?
+	               0 :
+	               -ENOMEM;
+}
+
+static int staged_root(const struct nx_promotion *promotion)
+{
+	return is_gathered(promotion) ? promotion->undo_fd : promotion->upper_fd;
+}
+
+/* Moves one out of the tree, or, back, into it. */
+static int move_staged(struct work *work, const struct nx_change *change, bool back)
+{
+	struct nx_promotion *promotion = work->promotion;
+	NX_CLEANUP(nx_buf_fini) struct nx_buf name = NX_BUF_INIT;
+	mode_t mode = change->entry.mode & 07777;
+	bool opens = change->entry.type == NEXBOX_TYPE_DIRECTORY && (mode & 0300) != 0300;
+	struct nx_spot tree;
+	struct nx_spot from;
+	struct nx_spot to;
+	int r = staged_path(work, change, &name);
+
+	if (r == 0)
+		r = nx_spots_find(&work->upper, change->entry.path, &tree);
+	if (r < 0)
+		return r;
+	from = back ? (struct nx_spot){ promotion->undo_fd, name.data } : tree;
+	to = back ? tree : (struct nx_spot){ promotion->undo_fd, name.data };
+	if (opens)
+		(void)nx_fs_chmod(from.dir_fd, from.name, mode | 0300);
+	r = nx_fs_rename_new(from.dir_fd, from.name, to.dir_fd, to.name);
+	if (opens)
+		(void)nx_fs_chmod(r == 0 ? to.dir_fd : from.dir_fd, r == 0 ? to.name : from.name,
+		                  mode);
+	return r;
+}
+
+/* A copy, inode for inode. A folder is dressed when it is filled. */
+static int copy_fresh(struct work *work, const struct nx_change *change, bool dress_folders)
+{
+	struct nx_promotion *promotion = work->promotion;
+	bool is_folder = change->entry.type == NEXBOX_TYPE_DIRECTORY;
+	NX_CLEANUP(nx_buf_fini) struct nx_buf path = NX_BUF_INIT;
+	AUTO_SPOT from = { .dir_fd = -1 };
+	AUTO_SPOT to = { .dir_fd = -1 };
+	struct stat st;
+	int r = staged_path(work, change, &path);
+
+	if (r == 0 && is_folder != dress_folders && dress_folders)
+		return 0;
+	if (r == 0)
+		r = change->flags & NX_CHANGE_FROM_LOWER ?
+		            find_spot(promotion->workspace_fd, change->source, &from) :
+		            find_spot(promotion->upper_fd, change->entry.path, &from);
+	if (r == 0)
+		r = find_spot(promotion->undo_fd, path.data, &to);
+	if (r < 0)
+		return r;
+	if (!is_folder)
+		return copy_entry(promotion, &from, &to);
+	if (!dress_folders)
+		return mkdirat(to.dir_fd, to.name, 0700) < 0 ? -errno : 0;
+	if (fstatat(from.dir_fd, from.name, &st, AT_SYMLINK_NOFOLLOW) < 0)
+		return -errno;
+	return dress(promotion, &from, &to, &st);
+}
+
+static int gather_one(struct work *work, size_t i)
+{
+	const struct nx_change *change = &work->changeset->changes[i];
+	bool is_top = change->flags & NX_CHANGE_TOP;
+
+	if (change->entry.kind == NEXBOX_ENTRY_DELETED || (is_top && !brings(change)))
+		return 0;
+	if (work->promotion->flags & NX_PROMOTE_FRESH)
+		return copy_fresh(work, change, false);
+	if (!is_top)
+		return 0;
+	return move_staged(work, change, false);
+}
+
+static int gather(struct work *work)
 {
 	const struct nx_changeset *changeset = work->changeset;
+	int r = 0;
 
-	for (size_t i = 0; i < changeset->n_changes; i++) {
+	if (!is_gathered(work->promotion))
+		return 0;
+	for (size_t i = 0; r == 0 && i < changeset->n_changes; i++) {
+		r = gather_one(work, i);
+		work->n_gathered = i + 1;
+		if (r < 0)
+			return stop(work->promotion, NEXBOX_COMMIT_FAILED, -r,
+			            "cannot prepare '%s'", changeset->changes[i].entry.path);
+	}
+	for (size_t i = changeset->n_changes; r == 0 && i-- > 0;) {
 		const struct nx_change *change = &changeset->changes[i];
-		struct step step = { .change = change,
-			             .path = change->entry.path,
-			             .mtime = change->mtime };
 
-		if (!(change->flags & NX_CHANGE_TOP))
+		if (!(work->promotion->flags & NX_PROMOTE_FRESH) ||
+		    change->entry.kind == NEXBOX_ENTRY_DELETED ||
+		    change->entry.kind == NEXBOX_ENTRY_MODIFIED)
 			continue;
-		step.kind = kind_of(change);
-		(void)snprintf(step.undo_name, sizeof(step.undo_name), "%zu", i);
-		if (add_step(work, step) < 0)
-			return -NEXBOX_E_NOMEM;
+		r = copy_fresh(work, change, true);
+		if (r < 0)
+			return stop(work->promotion, NEXBOX_COMMIT_FAILED, -r,
+			            "cannot prepare '%s'", change->entry.path);
 	}
 	return 0;
 }
 
-/* The error of a step in a folder that the user has closed to himself. */
-static bool loosen(struct work *work, const char *path, int dir_fd)
+/* Nothing was promoted: the box is whole again, or the copies go. */
+static void scatter(struct work *work)
 {
-	const char *slash = strrchr(path, '/');
-	struct loosened *loosened;
-	struct stat st;
+	for (size_t i = 0; i < work->n_gathered; i++) {
+		const struct nx_change *change = &work->changeset->changes[i];
+		NX_CLEANUP(nx_buf_fini) struct nx_buf name = NX_BUF_INIT;
 
-	if (fstat(dir_fd, &st) < 0 || (st.st_mode & 0700) == 0700 ||
-	    !nx_grow(&work->loosened, &work->loosened_capacity, work->n_loosened,
-	             sizeof(*work->loosened)))
-		return false;
-	if (nx_fs_chmod(dir_fd, ".", (st.st_mode & 07777) | 0700) < 0)
-		return false;
-	loosened = &work->loosened[work->n_loosened];
-	*loosened = (struct loosened){ .mode = st.st_mode & 07777 };
-	nx_buf_append(&loosened->path, slash ? path : ".", slash ? (size_t)(slash - path) : 1);
-	work->n_loosened++;
-	return true;
-}
-
-/* Moving a folder changes its "..", for which it must be writable. */
-static void open_folder(struct step *step, const struct spot *spot)
-{
-	struct stat st;
-
-	if (fstatat(spot->dir_fd, spot->name, &st, AT_SYMLINK_NOFOLLOW) < 0 ||
-	    !S_ISDIR(st.st_mode) || (st.st_mode & 0300) == 0300)
-		return;
-	step->before.st_mode = st.st_mode;
-	step->was_loosened = nx_fs_chmod(spot->dir_fd, spot->name, (st.st_mode & 07777) | 0300) == 0;
-}
-
-static void close_folder(const struct step *step, const struct spot *spot)
-{
-	if (step->was_loosened)
-		(void)nx_fs_chmod(spot->dir_fd, spot->name, step->before.st_mode & 07777);
-}
-
-static int rename_step(struct nx_promotion *promotion, struct step *step, const struct spot *host,
-                       const struct spot *upper)
-{
-	int r;
-
-	switch (step->kind) {
-	case MOVE_IN:
-		open_folder(step, upper);
-		r = nx_fs_rename_new(upper->dir_fd, upper->name, host->dir_fd, host->name);
-		close_folder(step, r == 0 ? host : upper);
-		return r;
-	case EXCHANGE:
-		/* Either side may be a folder; the host's goes out opened, as undo. */
-		open_folder(step, S_ISDIR(step->before.st_mode) ? host : upper);
-		r = nx_fs_exchange(upper->dir_fd, upper->name, host->dir_fd, host->name);
-		if (step->was_loosened && step->change->entry.type == NEXBOX_TYPE_DIRECTORY)
-			close_folder(step, r == 0 ? host : upper);
-		else if (step->was_loosened)
-			close_folder(step, r == 0 ? upper : host);
-		return r;
-	case MOVE_OUT:
-		open_folder(step, host);
-		r = nx_fs_rename_new(host->dir_fd, host->name, promotion->undo_fd, step->undo_name);
-		if (r < 0)
-			close_folder(step, host);
-		return r;
-	case DRESS:
-		break;
+		if (!(change->flags & NX_CHANGE_TOP) || !brings(change))
+			continue;
+		if (!(work->promotion->flags & NX_PROMOTE_FRESH))
+			(void)move_staged(work, change, true);
+		else if (staged_path(work, change, &name) == 0)
+			(void)nx_remove_tree(work->promotion->undo_fd, name.data);
 	}
-	return -EINVAL;
+	work->n_gathered = 0;
 }
 
-/* Remembers the attributes of the host's inode, so that they can be taken back. */
-static int save_xattrs(struct nx_promotion *promotion, struct step *step, const struct spot *host)
+/* ---- durable ---------------------------------------------------------------- */
+
+/* What moves in is on the disk before its name says so; its blocks are on their way. */
+static int sync_staged(struct work *work)
+{
+	NX_CLEANUP(nx_spots_fini)
+	struct nx_spots staged = NX_SPOTS_INIT(staged_root(work->promotion));
+
+	for (size_t i = 0; i < work->changeset->n_changes; i++) {
+		const struct nx_change *change = &work->changeset->changes[i];
+		NX_CLEANUP(nx_buf_fini) struct nx_buf path = NX_BUF_INIT;
+		NX_AUTO_FD fd = -1;
+		struct nx_spot spot;
+		int r;
+
+		if (change->entry.kind == NEXBOX_ENTRY_DELETED ||
+		    (change->entry.type != NEXBOX_TYPE_FILE &&
+		     change->entry.type != NEXBOX_TYPE_DIRECTORY) ||
+		    kind_of(change) == NX_STEP_DRESS)
+			continue;
+		r = staged_path(work, change, &path);
+		if (r == 0)
+			r = nx_spots_find(&staged, path.data, &spot);
+		if (r == 0) {
+			fd = openat(spot.dir_fd, spot.name,
+			            O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
+			if (fd < 0 && errno != EACCES) /* one that nobody may read: the folder's */
+				r = -errno;
+		}
+		if (r == 0 && fd >= 0 && fsync(fd) < 0)
+			r = -errno;
+		if (r < 0)
+			return stop(work->promotion, NEXBOX_COMMIT_FAILED, -r,
+			            "cannot put '%s' on the disk", change->entry.path);
+	}
+	return 0;
+}
+
+/* ---- intend ----------------------------------------------------------------- */
+
+static struct nx_side side_of(const struct stat *st)
+{
+	return (struct nx_side){
+		.exists = true,
+		.mode = st->st_mode,
+		.uid = st->st_uid,
+		.gid = st->st_gid,
+		.inode = st->st_ino,
+		.size = (uint64_t)st->st_size,
+		.rdev = st->st_rdev,
+		.mtime = st->st_mtim,
+	};
+}
+
+/* What the workspace held when the walk looked. */
+static struct nx_side side_before(const struct nx_change *change)
+{
+	struct nx_side side = { .exists = change->then.exists };
+
+	if (!side.exists)
+		return side;
+	side.mode = change->then.mode;
+	side.inode = change->then.inode;
+	side.size = (uint64_t)change->then.size;
+	side.mtime = change->then.mtime;
+	side.has_blake3 = change->entry.flags & NEXBOX_ENTRY_HAS_BEFORE;
+	memcpy(side.blake3, change->entry.blake3_before, sizeof(side.blake3));
+	return side;
+}
+
+/* What the box made, as it lies there now: a copy has another inode than the walk saw. */
+static int side_after(const struct work *work, const struct nx_change *change,
+                      struct nx_spots *staged, struct nx_side *ret_side)
+{
+	NX_CLEANUP(nx_buf_fini) struct nx_buf path = NX_BUF_INIT;
+	struct nx_spot spot;
+	struct stat st;
+	int r = staged_path(work, change, &path);
+
+	if (r == 0)
+		r = nx_spots_find(staged, path.data, &spot);
+	if (r == 0 && fstatat(spot.dir_fd, spot.name, &st, AT_SYMLINK_NOFOLLOW) < 0)
+		r = -errno;
+	if (r < 0)
+		return r;
+	*ret_side = side_of(&st);
+	ret_side->mode = (st.st_mode & S_IFMT) | change->entry.mode;
+	ret_side->has_blake3 = change->entry.flags & NEXBOX_ENTRY_HAS_AFTER;
+	memcpy(ret_side->blake3, change->entry.blake3_after, sizeof(ret_side->blake3));
+	return 0;
+}
+
+/* The attributes of a file that are its own, in the journal's form. */
+static int list_xattrs(const struct work *work, const struct nx_spot *spot, struct nx_arena *arena,
+                       struct nx_piece *ret_list)
 {
 	NX_CLEANUP(nx_buf_fini) struct nx_buf names = NX_BUF_INIT;
 	NX_CLEANUP(nx_buf_fini) struct nx_buf value = NX_BUF_INIT;
-	int r = nx_fs_list_xattr(host->dir_fd, host->name, &names);
+	NX_CLEANUP(nx_buf_fini) struct nx_buf list = NX_BUF_INIT;
+	int r = nx_fs_list_xattr(spot->dir_fd, spot->name, &names);
 
 	for (const char *x = names.data; r == 0 && x && x < names.data + names.size;
 	     x += strlen(x) + 1) {
-		if (!nx_xattr_counts(promotion->strategy, x))
+		uint32_t size;
+
+		if (!nx_xattr_counts(work->promotion->strategy, x))
 			continue;
-		r = nx_fs_get_xattr(host->dir_fd, host->name, x, &value);
-		nx_buf_append(&step->xattrs, x, strlen(x) + 1);
-		nx_buf_append(&step->xattrs, &value.size, sizeof(value.size));
-		nx_buf_append(&step->xattrs, value.data, value.size);
+		r = nx_fs_get_xattr(spot->dir_fd, spot->name, x, &value);
+		size = htole32((uint32_t)value.size);
+		(void)nx_buf_append(&list, x, strlen(x) + 1);
+		(void)nx_buf_append(&list, &size, sizeof(size));
+		(void)nx_buf_append(&list, value.data, value.size);
 	}
-	return r == 0 && step->xattrs.failed ? -ENOMEM : r;
+	if (r < 0 || list.failed)
+		return r < 0 ? r : -ENOMEM;
+	ret_list->size = list.size;
+	ret_list->data = list.size > 0 ? nx_arena_strndup(arena, list.data, list.size) : NULL;
+	return list.size > 0 && !ret_list->data ? -ENOMEM : 0;
 }
 
-static int restore_xattrs(struct nx_promotion *promotion, const struct step *step,
-                          const struct spot *host)
-{
-	NX_CLEANUP(nx_buf_fini) struct nx_buf names = NX_BUF_INIT;
-	const char *end = step->xattrs.data + step->xattrs.size;
-	int r = nx_fs_list_xattr(host->dir_fd, host->name, &names);
-
-	for (const char *x = names.data; r == 0 && x && x < names.data + names.size;
-	     x += strlen(x) + 1)
-		if (nx_xattr_counts(promotion->strategy, x))
-			r = nx_fs_set_xattr(host->dir_fd, host->name, x, NULL);
-	for (const char *x = step->xattrs.data; r == 0 && x && x < end;) {
-		struct nx_buf value = NX_BUF_INIT;
-		const char *size_at = x + strlen(x) + 1;
-
-		memcpy(&value.size, size_at, sizeof(value.size));
-		value.data = (char *)size_at + sizeof(value.size);
-		r = nx_fs_set_xattr(host->dir_fd, host->name, x, &value);
-		x = value.data + value.size;
-	}
-	return r;
-}
-
-/* Mode, owner, attributes and time of @from, or of @change, put on the host's inode. */
-static int dress_host(struct nx_promotion *promotion, struct step *step, const struct spot *host,
-                      const struct spot *upper)
-{
-	struct timespec times[2] = { { .tv_nsec = UTIME_OMIT }, step->mtime };
-	const struct nx_change *change = step->change;
-	NX_CLEANUP(nx_buf_fini) struct nx_buf names = NX_BUF_INIT;
-	int r = 0;
-
-	if (change && (change->entry.what & NEXBOX_WHAT_OWNER) &&
-	    fchownat(host->dir_fd, host->name, change->uid, change->gid, AT_SYMLINK_NOFOLLOW) < 0)
-		return -errno;
-	if (change && (change->entry.what & NEXBOX_WHAT_XATTR)) {
-		r = save_xattrs(promotion, step, host);
-		step->xattrs_saved = r == 0;
-		if (r == 0)
-			r = copy_xattrs(promotion, upper, host);
-		if (r == 0)
-			r = nx_fs_list_xattr(host->dir_fd, host->name, &names);
-		for (const char *x = names.data; r == 0 && x && x < names.data + names.size;
-		     x += strlen(x) + 1) {
-			NX_CLEANUP(nx_buf_fini) struct nx_buf value = NX_BUF_INIT;
-
-			if (nx_xattr_counts(promotion->strategy, x) &&
-			    nx_fs_get_xattr(upper->dir_fd, upper->name, x, &value) == -ENODATA)
-				r = nx_fs_set_xattr(host->dir_fd, host->name, x, NULL);
-		}
-	}
-	if (r == 0 && change && change->entry.type != NEXBOX_TYPE_SYMLINK &&
-	    (change->entry.what & (NEXBOX_WHAT_MODE | NEXBOX_WHAT_OWNER | NEXBOX_WHAT_XATTR)))
-		r = nx_fs_chmod(host->dir_fd, host->name, change->entry.mode);
-	if (r == 0 && !S_ISDIR(step->before.st_mode) &&
-	    utimensat(host->dir_fd, host->name, times, AT_SYMLINK_NOFOLLOW) < 0)
-		r = -errno;
-	return r;
-}
-
-/*
- * What came out must be what was looked at: a host that wrote between the check
- * and the exchange is found here, and gets its version back. The change time is
- * no help, the rename has moved it.
- */
-static bool is_as_validated(const struct step *step, const struct spot *spot)
-{
-	const struct nx_change *change = step->change;
-	struct stat st;
-
-	if (fstatat(spot->dir_fd, spot->name, &st, AT_SYMLINK_NOFOLLOW) < 0)
-		return false;
-	if (st.st_ino != change->then.inode || (st.st_mode & S_IFMT) != (change->then.mode & S_IFMT))
-		return false;
-	return S_ISDIR(st.st_mode) ||
-	       (st.st_size == change->then.size && st.st_mtim.tv_sec == change->then.mtime.tv_sec &&
-	        st.st_mtim.tv_nsec == change->then.mtime.tv_nsec);
-}
-
-/* One that slipped in: the same answer as if it had been found before. */
-static int conflict(struct work *work, const struct step *step)
-{
-	if (!nx_drift_add(&work->promotion->drift, step->change,
-	                  "changed on the host during the promotion"))
-		return -ENOMEM;
-	return -ESTALE;
-}
-
-static int do_step(struct work *work, struct step *step)
+/* Both sides of what is changed in place. */
+static int intend_dress(struct work *work, const struct nx_change *change, struct nx_intent *intent)
 {
 	struct nx_promotion *promotion = work->promotion;
-	AUTO_SPOT host = { .dir_fd = -1 };
-	AUTO_SPOT upper = { .dir_fd = -1 };
-	int r = find_spot(promotion->workspace_fd, step->path, &host);
+	AUTO_SPOT host_spot = { .dir_fd = -1 };
+	AUTO_SPOT upper_spot = { .dir_fd = -1 };
+	struct nx_spot host;
+	struct nx_spot upper;
+	struct stat st;
+	int r = find_spot(promotion->workspace_fd, change->entry.path, &host_spot);
 
-	if (r == 0 && step->kind != MOVE_OUT)
-		r = find_spot(promotion->upper_fd, step->path, &upper);
+	if (r == 0 && fstatat(host_spot.dir_fd, host_spot.name, &st, AT_SYMLINK_NOFOLLOW) < 0)
+		r = -errno;
 	if (r < 0)
 		return r;
-	if (step->kind == DRESS || step->kind == EXCHANGE) {
-		if (fstatat(host.dir_fd, host.name, &step->before, AT_SYMLINK_NOFOLLOW) < 0)
-			return -errno;
+	intent->before = side_of(&st);
+	intent->after = intent->before;
+	intent->after.mode = (st.st_mode & S_IFMT) | change->entry.mode;
+	intent->after.mtime = change->mtime;
+	if (change->entry.what & NEXBOX_WHAT_OWNER) {
+		intent->after.uid = change->uid;
+		intent->after.gid = change->gid;
 	}
-	if (step->kind == DRESS) {
-		r = dress_host(promotion, step, &host, &upper);
-		step->done = true; /* also one that was half done is taken back */
+	if (!(change->entry.what & NEXBOX_WHAT_XATTR))
+		return 0;
+	r = find_spot(promotion->upper_fd, change->entry.path, &upper_spot);
+	if (r < 0)
 		return r;
-	}
-	r = rename_step(promotion, step, &host, &upper);
-	if (r == -EACCES && loosen(work, step->path, host.dir_fd))
-		r = rename_step(promotion, step, &host, &upper);
-	if (r == -EACCES && step->kind != MOVE_OUT && loosen(work, step->path, upper.dir_fd))
-		r = rename_step(promotion, step, &host, &upper);
-	step->done = r == 0;
-	if (r == 0 && step->kind == EXCHANGE && !is_as_validated(step, &upper))
-		return conflict(work, step);
-	if (r == 0 && step->kind == MOVE_OUT) {
-		struct spot victim = { promotion->undo_fd, step->undo_name };
-
-		if (!is_as_validated(step, &victim))
-			return conflict(work, step);
-	}
-	if (r == -EEXIST || r == -ENOENT) /* a name that came, or went, meanwhile */
-		return conflict(work, step);
-	return r;
+	host = (struct nx_spot){ host_spot.dir_fd, host_spot.name };
+	upper = (struct nx_spot){ upper_spot.dir_fd, upper_spot.name };
+	r = list_xattrs(work, &host, &work->journal.arena, &intent->xattrs_before);
+	return r < 0 ? r : list_xattrs(work, &upper, &work->journal.arena, &intent->xattrs_after);
 }
 
-/*
- * Takes back what dress_host() did, as far as it got: what is as before is left
- * alone, for one who could not change it cannot set it either.
- */
-static int undress(struct nx_promotion *promotion, const struct step *step, const struct spot *host)
+static int intend_one(struct work *work, const struct nx_change *change, struct nx_spots *staged,
+                      struct nx_intent *intent)
 {
-	const struct stat *before = &step->before;
-	struct timespec times[2] = { { .tv_nsec = UTIME_OMIT }, before->st_mtim };
-	struct stat now;
-	int r;
-
-	if (fstatat(host->dir_fd, host->name, &now, AT_SYMLINK_NOFOLLOW) < 0)
-		return -errno;
-	if ((now.st_uid != before->st_uid || now.st_gid != before->st_gid) &&
-	    fchownat(host->dir_fd, host->name, before->st_uid, before->st_gid,
-	             AT_SYMLINK_NOFOLLOW) < 0)
-		return -errno;
-	if (step->xattrs_saved) {
-		r = restore_xattrs(promotion, step, host);
-		if (r < 0)
-			return r;
-	}
-	if (now.st_mode != before->st_mode && !S_ISLNK(before->st_mode)) {
-		r = nx_fs_chmod(host->dir_fd, host->name, before->st_mode & 07777);
-		if (r < 0)
-			return r;
-	}
-	if ((now.st_mtim.tv_sec != before->st_mtim.tv_sec ||
-	     now.st_mtim.tv_nsec != before->st_mtim.tv_nsec) &&
-	    utimensat(host->dir_fd, host->name, times, AT_SYMLINK_NOFOLLOW) < 0)
-		return -errno;
+	*intent = (struct nx_intent){
+		.kind = change->flags & NX_CHANGE_TOP ? kind_of(change) : NX_STEP_BELOW,
+		.place = is_gathered(work->promotion) ? NX_PLACE_UNDO : NX_PLACE_UPPER,
+		.entry_kind = (uint8_t)change->entry.kind,
+		.type = (uint8_t)change->entry.type,
+		.what = (uint8_t)change->entry.what,
+		.flags = (uint8_t)change->entry.flags,
+		.number = (uint32_t)(change - work->changeset->changes),
+		.path = change->entry.path,
+	};
+	if (intent->kind == NX_STEP_DRESS)
+		return intend_dress(work, change, intent);
+	intent->before = side_before(change);
+	if (change->entry.kind != NEXBOX_ENTRY_DELETED)
+		return side_after(work, change, staged, &intent->after);
+	intent->place = NX_PLACE_UNDO;
 	return 0;
 }
 
-static int undo_step(struct work *work, struct step *step)
+/* Folders that the user has closed to himself, and in which something will move. */
+static int intend_loose(struct work *work)
 {
-	struct nx_promotion *promotion = work->promotion;
-	AUTO_SPOT host = { .dir_fd = -1 };
-	AUTO_SPOT upper = { .dir_fd = -1 };
-	int r = find_spot(promotion->workspace_fd, step->path, &host);
+	struct nx_journal *journal = &work->journal;
+	NX_CLEANUP(nx_spots_fini)
+	struct nx_spots host = NX_SPOTS_INIT(work->promotion->workspace_fd);
+	size_t n_steps = journal->n_intents;
 
-	if (r == 0 && step->kind != MOVE_OUT)
-		r = find_spot(promotion->upper_fd, step->path, &upper);
-	if (r < 0)
-		return r;
-	switch (step->kind) {
-	case MOVE_IN:
-		open_folder(step, &host);
-		return nx_fs_rename_new(host.dir_fd, host.name, upper.dir_fd, upper.name);
-	case EXCHANGE:
-		r = nx_fs_exchange(upper.dir_fd, upper.name, host.dir_fd, host.name);
-		if (r == 0 && step->was_loosened)
-			close_folder(step, &host);
-		return r;
-	case MOVE_OUT:
-		r = nx_fs_rename_new(promotion->undo_fd, step->undo_name, host.dir_fd, host.name);
-		if (r == 0)
-			close_folder(step, &host);
-		return r;
-	case DRESS:
-		return undress(promotion, step, &host);
-	}
-	return -EINVAL;
-}
+	if (geteuid() == 0)
+		return 0;
+	for (size_t i = 0; i < n_steps; i++) {
+		const char *path = journal->intents[i].path;
+		const char *slash = strrchr(path, '/');
+		size_t n_opens = host.n_opens;
+		const struct nx_change *change;
+		struct nx_intent *loose;
+		struct nx_spot spot;
+		struct stat st;
 
-/* Folders get their modes back, the deepest first. */
-static void tighten(struct work *work)
-{
-	for (size_t i = work->n_loosened; i-- > 0;) {
-		AUTO_SPOT spot = { .dir_fd = -1 };
-		const char *path = work->loosened[i].path.data;
-
-		if (!path)
+		if (journal->intents[i].kind == NX_STEP_DRESS ||
+		    nx_spots_find(&host, path, &spot) < 0 || host.n_opens == n_opens ||
+		    fstat(spot.dir_fd, &st) < 0 || (st.st_mode & 0700) == 0700 ||
+		    st.st_uid != geteuid())
 			continue;
-		if (strcmp(path, ".") == 0)
-			(void)nx_fs_chmod(work->promotion->workspace_fd, ".",
-			                  work->loosened[i].mode);
-		else if (find_spot(work->promotion->workspace_fd, path, &spot) == 0)
-			(void)nx_fs_chmod(spot.dir_fd, spot.name, work->loosened[i].mode);
+		loose = nx_journal_add_intent(journal);
+		if (!loose)
+			return -ENOMEM;
+		loose->kind = NX_STEP_LOOSE;
+		loose->path = slash ? nx_arena_strndup(&journal->arena, path,
+		                                       (size_t)(slash - path)) :
+		                      ".";
+		if (!loose->path)
+			return -ENOMEM;
+		loose->before = loose->after = side_of(&st);
+		change = find_change(work->changeset, loose->path, strlen(loose->path));
+		if (change && kind_of(change) == NX_STEP_DRESS)
+			loose->after.mode = (st.st_mode & S_IFMT) | change->entry.mode;
 	}
-	for (size_t i = 0; i < work->n_loosened; i++)
-		nx_buf_fini(&work->loosened[i].path);
-	work->n_loosened = 0;
+	return 0;
 }
 
 /*
- * Times of folders, which every step in them has moved, and of files that were
- * only touched: those of the view, or, when all was taken back, of before.
+ * Times of folders, which every step in them moves, and of files that were only
+ * touched. Without a step there is nothing to set right.
  */
-static void set_times(struct work *work, bool taken_back)
+static int intend_times(struct work *work)
 {
 	const struct nx_changeset *changeset = work->changeset;
+	bool has_steps = work->journal.n_intents > 0;
 
 	for (size_t i = changeset->n_touches; i-- > 0;) {
 		const struct nx_touch *touch = &changeset->touches[i];
-		struct timespec times[2] = { { .tv_nsec = UTIME_OMIT },
-			                     taken_back ? touch->then_mtime : touch->mtime };
-		AUTO_SPOT spot = { .dir_fd = -1 };
+		bool same = touch->mtime.tv_sec == touch->then_mtime.tv_sec &&
+		            touch->mtime.tv_nsec == touch->then_mtime.tv_nsec;
+		struct nx_intent *intent;
 
-		if (taken_back && touch->is_file)
+		if (same && (touch->is_file || !has_steps))
 			continue;
-		if (find_spot(work->promotion->workspace_fd, touch->path, &spot) == 0)
-			(void)utimensat(spot.dir_fd, spot.name, times, AT_SYMLINK_NOFOLLOW);
+		intent = nx_journal_add_intent(&work->journal);
+		if (!intent)
+			return -ENOMEM;
+		intent->kind = NX_STEP_TIME;
+		intent->path = touch->path;
+		intent->before.exists = intent->after.exists = true;
+		intent->before.mode = intent->after.mode = touch->is_file ? S_IFREG : S_IFDIR;
+		intent->before.mtime = touch->then_mtime;
+		intent->after.mtime = touch->mtime;
 	}
+	return 0;
 }
 
-/* Every step, the last first; one that cannot be taken back does not stop the rest. */
-static void take_back(struct work *work, const char *path, int os_code)
+/* The steps: all that the switch will do. */
+static int intend(struct work *work)
 {
-	const char *stuck = NULL;
-	int stuck_code = 0;
+	const struct nx_changeset *changeset = work->changeset;
+	NX_CLEANUP(nx_spots_fini)
+	struct nx_spots staged = NX_SPOTS_INIT(staged_root(work->promotion));
+	int r = 0;
 
-	for (size_t i = work->n_steps; i-- > 0;) {
-		int r = work->steps[i].done ? undo_step(work, &work->steps[i]) : 0;
+	for (size_t i = 0; i < changeset->n_changes; i++) {
+		const struct nx_change *change = &changeset->changes[i];
+		struct nx_intent *intent;
 
-		if (r < 0 && !stuck) {
-			stuck = work->steps[i].path;
-			stuck_code = -r;
-		}
+		if (!(change->flags & NX_CHANGE_TOP))
+			continue;
+		intent = nx_journal_add_intent(&work->journal);
+		r = intent ? intend_one(work, change, &staged, intent) : -ENOMEM;
+		if (r < 0)
+			return stop(work->promotion, NEXBOX_COMMIT_FAILED, -r,
+			            "cannot prepare '%s'", change->entry.path);
 	}
-	if (stuck)
+	r = intend_loose(work);
+	if (r == 0)
+		r = intend_times(work);
+	return r < 0 ? -NEXBOX_E_NOMEM : 0;
+}
+
+/* ---- the journal ------------------------------------------------------------ */
+
+static int fill_head(struct work *work, struct nx_buf *command)
+{
+	const struct nx_promotion *promotion = work->promotion;
+	struct nx_journal_head *head = &work->journal.head;
+	struct timespec now;
+	char *id = nx_arena_alloc(&work->journal.arena, NX_HISTORY_ID_SIZE);
+
+	if (!id)
+		return -ENOMEM;
+	(void)clock_gettime(CLOCK_REALTIME, &now);
+	nx_history_new_id(promotion->store_fd, id);
+	for (const char *const *word = promotion->argv; word && *word; word++)
+		if (command->size < 16384) /* enough to know it by */
+			(void)nx_buf_append(command, *word, strlen(*word) + 1);
+	nx_boot_id(head->boot_id);
+	head->time_ns = (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
+	head->uid = geteuid();
+	head->flags = promotion->flags & NX_PROMOTE_DURABLE ? NX_JOURNAL_DURABLE : 0;
+	head->id = id;
+	head->box = promotion->box ? promotion->box : "";
+	head->command = (struct nx_piece){ command->data, command->size };
+	for (size_t i = 0; i < work->changeset->n_changes; i++)
+		if (work->changeset->changes[i].then.exists &&
+		    S_ISREG(work->changeset->changes[i].then.mode))
+			head->old_bytes += (uint64_t)work->changeset->changes[i].then.size;
+	return command->failed ? -ENOMEM : 0;
+}
+
+/* Those below, which no step is made of: written, and forgotten again. */
+static int put_below(struct work *work)
+{
+	NX_CLEANUP(nx_spots_fini)
+	struct nx_spots staged = NX_SPOTS_INIT(staged_root(work->promotion));
+	int r = 0;
+
+	for (size_t i = 0; r == 0 && i < work->changeset->n_changes; i++) {
+		struct nx_intent intent;
+
+		if (work->changeset->changes[i].flags & NX_CHANGE_TOP)
+			continue;
+		r = intend_one(work, &work->changeset->changes[i], &staged, &intent);
+		if (r == 0)
+			r = nx_journal_put(&work->journal, &intent);
+	}
+	return r;
+}
+
+static int write_journal(struct work *work)
+{
+	NX_CLEANUP(nx_buf_fini) struct nx_buf command = NX_BUF_INIT;
+	struct nx_promotion *promotion = work->promotion;
+	struct nx_journal *journal = &work->journal;
+	int r = fill_head(work, &command);
+
+	if (r == 0)
+		r = nx_journal_create(journal, promotion->session_fd);
+	for (size_t i = 0; r == 0 && i < journal->n_intents; i++)
+		r = nx_journal_put(journal, &journal->intents[i]);
+	if (r == 0)
+		r = put_below(work);
+	if (r == 0)
+		r = nx_journal_pass(journal, NX_FORWARD);
+	if (r == 0 && (promotion->flags & NX_PROMOTE_DURABLE)) {
+		r = nx_journal_sync(journal);
+		if (r == 0 && fsync(promotion->session_fd) < 0)
+			r = -errno;
+	}
+	journal->head.command = (struct nx_piece){ .data = NULL };
+	if (r == 0)
+		return 0;
+	(void)unlinkat(promotion->session_fd, NX_JOURNAL_NAME, 0);
+	return stop(promotion, NEXBOX_COMMIT_FAILED, -r, "cannot write the journal of '%s'",
+	            promotion->box ? promotion->box : ".");
+}
+
+/* ---- switch ----------------------------------------------------------------- */
+
+static void close_new_folders(void *userdata)
+{
+	const struct work *work = userdata;
+
+	nx_changeset_close(work->changeset, work->promotion->workspace_fd, true);
+}
+
+static int commit(struct work *work, const struct nx_switch *steps)
+{
+	struct nx_promotion *promotion = work->promotion;
+	bool durable = promotion->flags & NX_PROMOTE_DURABLE;
+	struct timespec line;
+	int r = durable ? nx_switch_sync(steps) : 0;
+
+	if (r == 0)
+		r = nx_fs_draw_line(promotion->undo_fd, &line);
+	if (r == 0)
+		r = nx_journal_done(&work->journal, NX_FORWARD, &line);
+	if (r == 0 && durable)
+		r = nx_journal_sync(&work->journal);
+	return r;
+}
+
+/* One that slipped in: the same answer as if it had been found before. */
+static int conflict(struct work *work, const char *path)
+{
+	const struct nx_change *change = find_change(work->changeset, path, strlen(path));
+
+	if (!change || nx_drift_add(&work->promotion->drift, change,
+	                            "changed on the host during the promotion"))
+		return stop(work->promotion, NEXBOX_COMMIT_REFUSED, 0,
+		            "'%s' was changed on the host during the promotion; everything was taken "
+		            "back",
+		            path);
+	return -NEXBOX_E_NOMEM;
+}
+
+/*
+ * As recovery would: by what the journal on the disk says. What it cannot take
+ * back now the next command will.
+ */
+static int take_back(struct work *work, const char *path, int os_code)
+{
+	NX_CLEANUP(nx_arena_fini) struct nx_arena arena = { 0 };
+	struct nx_promotion *promotion = work->promotion;
+	struct nx_recovery recovery = { 0 };
+	int r = nx_recover_folder(promotion->workspace_fd, -1, promotion->session_fd,
+	                          promotion->box ? promotion->box : "", false, &recovery, &arena,
+	                          NULL);
+
+	if (r < 0)
+		return stop(promotion, NEXBOX_COMMIT_FAILED, os_code,
+		            "promotion failed at '%s', and could not be taken back yet: run nex-box "
+		            "recover",
+		            path);
+	if (recovery.n_left > 0)
 		/* Both versions are there: one in place, one in the box, which is kept. */
-		(void)stop(work->promotion, NEXBOX_COMMIT_FAILED, stuck_code,
-		           "promotion failed, and '%s' could not be taken back", stuck);
-	else if (os_code == ESTALE)
-		(void)stop(work->promotion, NEXBOX_COMMIT_REFUSED, 0,
-		           "'%s' was changed on the host during the promotion; everything was taken "
-		           "back",
-		           path);
-	else
-		(void)stop(work->promotion, NEXBOX_COMMIT_FAILED, os_code,
-		           "cannot promote '%s'; everything was taken back", path);
-}
-
-/* A folder that is to be closed is closed when everything in it is done. */
-static bool is_closing(const struct step *step)
-{
-	return step->kind == DRESS && step->change &&
-	       step->change->entry.type == NEXBOX_TYPE_DIRECTORY &&
-	       (step->change->entry.mode & 0300) != 0300;
+		return stop(promotion, NEXBOX_COMMIT_FAILED, 0,
+		            "promotion failed, and '%s' could not be taken back: the host has changed "
+		            "it",
+		            recovery.left[0]);
+	scatter(work);
+	if (os_code == ESTALE)
+		return conflict(work, path);
+	return stop(promotion, NEXBOX_COMMIT_FAILED, os_code,
+	            "cannot promote '%s'; everything was taken back", path);
 }
 
 static int switch_over(struct work *work)
 {
-	struct step *failed = NULL;
+	struct nx_promotion *promotion = work->promotion;
+	struct nx_switch steps = {
+		.journal = &work->journal,
+		.workspace_fd = promotion->workspace_fd,
+		.upper_fd = promotion->upper_fd,
+		.undo_fd = promotion->undo_fd,
+		.before_times = close_new_folders,
+		.userdata = work,
+	};
+	const char *path = ".";
+	int r = nx_switch_pass(&steps, NX_FORWARD);
+
+	if (r < 0 && steps.failed)
+		path = steps.failed->path;
+	if (r == 0)
+		r = commit(work, &steps);
+	nx_switch_fini(&steps);
+	return r < 0 ? take_back(work, path, -r) : 0;
+}
+
+/* It is done. What cannot be moved into history now, recovery will move. */
+static void keep_history(struct work *work)
+{
+	struct nx_promotion *promotion = work->promotion;
+
+	if (promotion->changeset->n_changes > 0 && promotion->store_fd >= 0)
+		(void)nx_history_take(promotion->store_fd, promotion->session_fd, &work->journal);
+	else
+		(void)unlinkat(promotion->session_fd, NX_JOURNAL_NAME, 0);
+}
+
+/* From the first intent to the move into history. */
+static int carry_out(struct work *work)
+{
 	int r = 0;
 
-	for (size_t i = 0; i < work->n_steps && r == 0; i++) {
-		if (is_closing(&work->steps[i]))
-			continue;
-		r = do_step(work, &work->steps[i]);
-		failed = &work->steps[i];
-	}
-	if (r == 0) {
-		nx_changeset_close(work->changeset, work->promotion->workspace_fd, true);
-		tighten(work);
-	}
-	/* Deepest first: closing a folder hides what is below it. */
-	for (size_t i = work->n_steps; i-- > 0 && r == 0;) {
-		if (!is_closing(&work->steps[i]))
-			continue;
-		r = do_step(work, &work->steps[i]);
-		failed = &work->steps[i];
-	}
-	if (r < 0)
-		take_back(work, failed->path, -r);
-	tighten(work);
-	set_times(work, r < 0);
-	return r < 0 ? 1 : 0;
+	if (work->promotion->flags & NX_PROMOTE_DURABLE)
+		r = sync_staged(work);
+	if (r == 0)
+		r = write_journal(work);
+	if (r == 0)
+		r = switch_over(work);
+	if (r == 0)
+		keep_history(work);
+	return r;
 }
 
 int nx_promote(struct nx_promotion *promotion, struct nexbox_error *err)
 {
 	NX_CLEANUP(work_fini)
-	struct work work = { .promotion = promotion, .changeset = promotion->changeset };
+	struct work work = {
+		.promotion = promotion,
+		.changeset = promotion->changeset,
+		.upper = NX_SPOTS_INIT(promotion->upper_fd),
+	};
 	int r;
 
+	nx_journal_init(&work.journal);
 	promotion->reason[0] = '\0';
 	r = nx_drift_find(&promotion->drift, promotion->changeset, promotion->workspace_fd,
 	                  &promotion->line, err);
@@ -1039,11 +1282,15 @@ int nx_promote(struct nx_promotion *promotion, struct nexbox_error *err)
 	if (r == 0)
 		r = check(&work);
 	if (r == 0)
-		r = list_steps(&work);
-	if (r == 0)
 		r = stage(&work);
 	if (r == 0)
-		r = switch_over(&work);
+		r = gather(&work);
+	if (r == 0)
+		r = intend(&work);
+	if (r == 0 && work.journal.n_intents > 0)
+		r = carry_out(&work);
+	if (r != 0)
+		scatter(&work);
 	if (r < 0)
 		return nx_nomem(err, "promote");
 	if (r > 0)

@@ -2,24 +2,22 @@
 #pragma once
 
 /*
- * Promotion: a changeset, applied to the workspace.
+ * Promotion: a changeset, applied to the workspace as one transaction.
  *
- * Four parts, in this order:
+ * Five parts, in this order:
  *
  *	drift   what the host changed meanwhile is a conflict
  *	check   everything that would keep the changes out is found before the
  *	        first effect: what must not, or cannot, be promoted
  *	stage   the upper is made complete and clean: layers' attributes are taken
  *	        off, what is still in the workspace is copied
- *	switch  one rename a path: a new one moves in, a changed one is exchanged
- *	        with the old one (so the upper becomes the undo folder), a deleted
- *	        one moves into "undo"; last come the times of folders
+ *	intend  what will be done to which path is written to the journal
+ *	switch  one rename a path (core/switch.h); then the commit record, and the
+ *	        move into history
  *
  * Invariants: a file is at every moment its old self or its new self, never a
- * mix; an error in the switch takes every step back; nothing is followed.
- *
- * The steps are a list with everything that taking them back needs: the journal
- * that survives a killed process will be this list, on disk.
+ * mix; an error in the switch takes every step back, and a death is made up for by
+ * recovery (core/recover.h); nothing is followed.
  */
 
 #include "core/drift.h"
@@ -27,14 +25,26 @@
 
 #define NX_UNDO_NAME "undo"
 
+/** enum nx_promote_flags - bits of nx_promotion.flags */
+enum nx_promote_flags {
+	NX_PROMOTE_FRESH = 1u << 0,   /* what is promoted gets inodes of its own: copies */
+	NX_PROMOTE_DURABLE = 1u << 1, /* on the disk before it is said to be done */
+};
+
 /**
  * struct nx_promotion - what there is to promote, and what came of it
  * @changeset, @strategy: (borrowed)
+ * @flags:    enum nx_promote_flags
  * @upper_fd, @undo_fd, @workspace_fd: (borrowed)
  * @workspace: (borrowed, optional) its real path
  * @on_conflict: enum nexbox_on_conflict; conflicts that are left to the host have been
  *            taken out of @changeset, so OURS is the only one that matters here
  * @guard_level, @allowed, @arena: (borrowed, optional) see struct nx_guard
+ * @session_fd: (borrowed) the folder of @undo_fd, and of @upper_fd if a layer was
+ *            written: where the journal will be
+ * @store_fd: (borrowed) whose history it goes to; -1: there is none
+ * @box:      (borrowed) id of the box
+ * @argv:     (borrowed, optional) the command
  * @status:   (out) enum nexbox_commit_status
  * @reason:   (out) one sentence, "" when promoted
  * @line:     (borrowed) the start of the box on the filesystem's clock
@@ -44,6 +54,7 @@
 struct nx_promotion {
 	const struct nx_changeset *changeset;
 	const struct nx_strategy *strategy;
+	uint32_t flags;
 	int upper_fd;
 	int undo_fd;
 	int workspace_fd;
@@ -52,6 +63,10 @@ struct nx_promotion {
 	uint32_t guard_level;
 	const struct nx_patterns *allowed;
 	struct nx_arena *arena;
+	int session_fd;
+	int store_fd;
+	const char *box;
+	const char *const *argv;
 	uint32_t status;
 	char reason[240];
 	struct timespec line;
@@ -62,9 +77,11 @@ struct nx_promotion {
 };
 
 /**
- * nx_promote() - drift, check, stage, switch
+ * nx_promote() - drift, check, stage, intend, switch
  * @promotion: (borrowed) gets the result
  * @err:       (out, optional)
+ *
+ * The caller holds the store's lock.
  *
  * Return: 0 also when the changes were refused or taken back, see @promotion; or
  * a negative nexbox_errc.

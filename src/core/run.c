@@ -15,6 +15,7 @@
 #include "core/gitdir.h"
 #include "core/names.h"
 #include "core/promote.h"
+#include "core/recover.h"
 #include "core/remove.h"
 #include "core/spec.h"
 #include "core/staging.h"
@@ -232,6 +233,10 @@ static int make_view(struct run *run, struct nexbox_error *err)
 	int session_fd;
 	int r = nx_session_make(run->session, run->spec.workspace, err);
 
+	/* The command must not see what another run has left half done. */
+	if (r == 0 && nx_session_must_recover(run->session))
+		r = nx_recover(run->spec.workspace_fd, nx_session_store_fd(run->session), -1, NULL,
+		               err);
 	if (r < 0)
 		return r;
 	session_fd = nx_session_fd(run->session);
@@ -456,6 +461,10 @@ static void promote(struct run *run)
 		.upper_fd = run->staged_fd >= 0 ? run->staged_fd : run->view.upper_fd,
 		.undo_fd = run->undo_fd,
 		.workspace_fd = run->spec.workspace_fd,
+		.session_fd = nx_session_fd(run->session),
+		.store_fd = nx_session_store_fd(run->session),
+		.box = nx_session_id(run->session),
+		.argv = run->options->argv,
 		.line = run->line,
 		.workspace = run->spec.workspace,
 		.arena = &outcome->arena,

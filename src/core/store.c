@@ -11,11 +11,12 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "core/journal.h"
 #include "core/remove.h"
 #include "platform/fs.h"
 #include "platform/platform.h"
 
-#define SESSIONS "sessions"
+#define SESSIONS NX_STORE_SESSIONS
 #define KEPT "kept"
 #define LOCK "lock"
 #define PREFIX "box_"
@@ -30,6 +31,7 @@ struct nx_session {
 	int fd;      /* exclusive lock */
 	int lock_fd; /* with it, of the right to promote */
 	bool kept;
+	bool must_recover;
 	char id[32];
 	struct nx_buf path;
 };
@@ -141,7 +143,7 @@ static int check_store(const struct nx_session *session, int store_fd, const cha
  * next try makes a new one. *ret_made: it is ours, so nobody can have left
  * anything in it.
  */
-static int open_store(struct nx_session *session, const char *workspace, bool *ret_made,
+static int open_store(struct nx_session *session, const char *workspace, bool make, bool *ret_made,
                       struct nexbox_error *err)
 {
 	for (int i = 0; i < TRIES; i++) {
@@ -153,7 +155,9 @@ static int open_store(struct nx_session *session, const char *workspace, bool *r
 
 		if (fstat(session->workspace_fd, &before) < 0)
 			return cannot_make(workspace, errno, err);
-		if (mkdirat(session->workspace_fd, NX_STORE_NAME, 0755) == 0)
+		if (!make)
+			;
+		else if (mkdirat(session->workspace_fd, NX_STORE_NAME, 0755) == 0)
 			made = true;
 		else if (errno != EEXIST)
 			return cannot_make(workspace, errno, err);
@@ -161,6 +165,8 @@ static int open_store(struct nx_session *session, const char *workspace, bool *r
 			restore_mtime(session->workspace_fd, &before);
 		fd = openat(session->workspace_fd, NX_STORE_NAME,
 		            O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+		if (fd < 0 && errno == ENOENT && !make)
+			return NX_STORE_NONE;
 		if (fd < 0 && errno == ENOENT)
 			continue;
 		if (fd < 0 && (errno == ENOTDIR || errno == ELOOP))
@@ -210,8 +216,9 @@ static void remove_session(int sessions_fd, const char *name)
  * Removes the sessions of dead runs. Needs the lock on sessions/, so that none
  * is just being made.
  */
-static void sweep(int sessions_fd)
+static void sweep(struct nx_session *session)
 {
+	int sessions_fd = session->sessions_fd;
 	NX_AUTO_FD list_fd = openat(sessions_fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	struct dirent *entry;
 	DIR *dir;
@@ -229,6 +236,11 @@ static void sweep(int sessions_fd)
 			continue;
 		fd = openat(sessions_fd, entry->d_name,
 		            O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+		/* What it has not promoted to the end is not for the broom. */
+		if (fd >= 0 && faccessat(fd, NX_JOURNAL_NAME, F_OK, AT_SYMLINK_NOFOLLOW) == 0) {
+			session->must_recover = true;
+			continue;
+		}
 		if (fd < 0 || flock(fd, LOCK_EX | LOCK_NB) < 0)
 			continue;
 		if (faccessat(fd, KEPT, F_OK, AT_SYMLINK_NOFOLLOW) == 0)
@@ -261,7 +273,9 @@ static int make_session(struct nx_session *session, bool fresh, const char *work
 	if (session->sessions_fd < 0 || flock(session->sessions_fd, LOCK_EX) < 0)
 		return cannot_make(workspace, errno, err);
 	if (!fresh)
-		sweep(session->sessions_fd);
+		sweep(session);
+	if (!fresh && faccessat(session->store_fd, NX_STORE_PENDING, F_OK, AT_SYMLINK_NOFOLLOW) == 0)
+		session->must_recover = true;
 	if (mkdirat(session->sessions_fd, session->id, 0700) < 0)
 		return cannot_make(workspace, errno, err);
 	session->fd = openat(session->sessions_fd, session->id,
@@ -293,9 +307,54 @@ int nx_session_new(int workspace_fd, const char *workspace, struct nx_session **
 int nx_session_make(struct nx_session *session, const char *workspace, struct nexbox_error *err)
 {
 	bool fresh = false;
-	int r = open_store(session, workspace, &fresh, err);
+	int r = open_store(session, workspace, true, &fresh, err);
 
 	return r < 0 ? r : make_session(session, fresh, workspace, err);
+}
+
+int nx_store_open(int workspace_fd, const char *workspace, struct nx_session **ret_store,
+                  struct nexbox_error *err)
+{
+	NX_AUTO(session) session = session_new(workspace_fd);
+	bool made;
+	int r;
+
+	if (!session)
+		return nx_nomem(err, "store");
+	if (!nx_buf_puts(&session->path, workspace))
+		return nx_nomem(err, "store");
+	r = open_store(session, workspace, false, &made, err);
+	if (r == 0)
+		*ret_store = nx_take(&session);
+	return r;
+}
+
+int nx_session_store_fd(const struct nx_session *session)
+{
+	return session->store_fd;
+}
+
+bool nx_session_must_recover(const struct nx_session *session)
+{
+	return session->must_recover;
+}
+
+int nx_store_lock(int store_fd, int *ret_fd)
+{
+	NX_AUTO_FD fd = openat(store_fd, LOCK, O_RDONLY | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
+
+	if (fd < 0)
+		return -errno;
+	while (flock(fd, LOCK_EX) < 0)
+		if (errno != EINTR)
+			return -errno;
+	*ret_fd = nx_take_fd(&fd);
+	return 0;
+}
+
+void nx_store_note_kept(int store_fd)
+{
+	write_notes(store_fd, true);
 }
 
 const char *nx_session_id(const struct nx_session *session)
@@ -378,7 +437,7 @@ static void remove_store(struct nx_session *session)
 	if (unlinkat(session->store_fd, SESSIONS, AT_REMOVEDIR) < 0 && errno != ENOENT)
 		return;
 	/* A history keeps the store; so does anything that is not ours. */
-	if (unlinkat(session->store_fd, "history", AT_REMOVEDIR) < 0 && errno != ENOENT)
+	if (unlinkat(session->store_fd, NX_STORE_HISTORY, AT_REMOVEDIR) < 0 && errno != ENOENT)
 		return;
 	(void)unlinkat(session->store_fd, LOCK, 0);
 	remove_notes(session->store_fd);

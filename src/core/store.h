@@ -6,7 +6,9 @@
  *
  *	.nexbox/.gitignore      "*": no tool of git sees the store
  *	.nexbox/CACHEDIR.TAG    no backup takes what is kept
- *	.nexbox/sessions/box_…/ one live or kept box
+ *	.nexbox/sessions/box_…/ one live or kept box; with a journal while it is promoted
+ *	.nexbox/history/tx_…/   one transaction, for undo (core/history.h)
+ *	.nexbox/pending         names the one that is just undone or redone
  *
  * Who holds what (docs/adr/0001):
  *
@@ -19,8 +21,8 @@
  *	                dying: what is left of the box ends within a moment
  *
  * Invariants: nothing below `.nexbox` is ever followed, executed or believed;
- * the host may delete it at any time; a session without a `kept` file whose lock
- * is free belongs to nobody and is swept by the next run.
+ * the host may delete it at any time; a session without a `kept` file and without a
+ * journal whose lock is free belongs to nobody and is swept by the next run.
  */
 
 #include <stdbool.h>
@@ -30,6 +32,9 @@
 #include "base/error.h"
 
 #define NX_STORE_NAME ".nexbox"
+#define NX_STORE_SESSIONS "sessions"
+#define NX_STORE_HISTORY "history"
+#define NX_STORE_PENDING "pending"
 
 struct nx_session;
 
@@ -111,6 +116,66 @@ const char *nx_session_path(const struct nx_session *session);
  * Context: any thread.
  */
 bool nx_session_is_there(const struct nx_session *session);
+
+/**
+ * nx_store_open() - a store that is there, without a session in it
+ * @workspace_fd: (borrowed) until nx_session_free()
+ * @workspace:    (borrowed) its real path, for messages
+ * @ret_store:    (transfer full) a session without a folder
+ * @err:          (out, optional)
+ *
+ * Return: 0, NX_STORE_NONE, or a negative nexbox_errc.
+ * Errors: as of nx_session_make().
+ * Context: any thread; not after fork.
+ */
+int nx_store_open(int workspace_fd, const char *workspace, struct nx_session **ret_store,
+                  struct nexbox_error *err);
+
+/** enum nx_store_outcome - what nx_store_open() found, besides a store */
+enum nx_store_outcome {
+	NX_STORE_NONE = 1, /* there is none */
+};
+
+/**
+ * nx_session_store_fd() - the store that it lies in
+ * @session: (borrowed)
+ *
+ * Return: a borrowed descriptor.
+ * Context: any thread.
+ */
+int nx_session_store_fd(const struct nx_session *session);
+
+/**
+ * nx_session_must_recover() - whether a process died in a transaction
+ * @session: (borrowed) just made
+ *
+ * Then nx_recover() is due before anything is looked at.
+ *
+ * Return: true if so, or if one is just under way.
+ * Context: any thread.
+ */
+bool nx_session_must_recover(const struct nx_session *session);
+
+/**
+ * nx_store_lock() - take the right to promote
+ * @store_fd: (borrowed)
+ * @ret_fd:   (transfer full) holds it until it is closed
+ *
+ * Waits for a promotion to end.
+ *
+ * Return: 0, or a negative errno.
+ * Context: any thread.
+ */
+int nx_store_lock(int store_fd, int *ret_fd);
+
+/**
+ * nx_store_note_kept() - leave the note for backups in the store
+ * @store_fd: (borrowed)
+ *
+ * Return: nothing.
+ * Context: any thread.
+ */
+void nx_store_note_kept(int store_fd);
 
 /**
  * nx_session_open_lock() - make ready to promote

@@ -48,6 +48,8 @@ static void begin(struct scratch *scratch, struct attempt *attempt)
 			.upper_fd = scratch->upper_fd,
 			.undo_fd = scratch->undo_fd,
 			.workspace_fd = scratch->ws_fd,
+			.session_fd = scratch->fd,
+			.store_fd = -1,
 		},
 	};
 	assert_int_equal(nx_fs_draw_line(scratch->undo_fd, &attempt->promotion.line), 0);

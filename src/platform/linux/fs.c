@@ -302,6 +302,10 @@ int nx_fs_list_xattr(int dir_fd, const char *name, struct nx_buf *names)
 	ssize_t n;
 
 	nx_buf_truncate(names, 0);
+	/* By the descriptor, unless it is one that only names. */
+	n = is_itself(name) ? flistxattr(dir_fd, few, sizeof(few)) : -1;
+	if (n >= 0)
+		return nx_buf_append(names, few, (size_t)n) ? 0 : -ENOMEM;
 	proc_path(path, sizeof(path), dir_fd, name);
 	n = list_xattr(path, is_itself(name), few, sizeof(few));
 	if (n >= 0)
@@ -346,6 +350,8 @@ int nx_fs_set_xattr(int dir_fd, const char *name, const char *xattr, const struc
 	char path[PROC_PATH_SIZE];
 	int r;
 
+	if (!value && is_itself(name) && fremovexattr(dir_fd, xattr) == 0)
+		return 0;
 	proc_path(path, sizeof(path), dir_fd, name);
 	if (value)
 		r = (is_itself(name) ? setxattr : lsetxattr)(path, xattr,
