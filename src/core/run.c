@@ -234,9 +234,11 @@ static int make_view(struct run *run, struct nexbox_error *err)
 	int r = nx_session_make(run->session, run->spec.workspace, err);
 
 	/* The command must not see what another run has left half done. */
-	if (r == 0 && nx_session_must_recover(run->session))
+	if (r == 0 && nx_session_must_recover(run->session)) {
 		r = nx_recover(run->spec.workspace_fd, nx_session_store_fd(run->session), -1, NULL,
 		               err);
+		nx_session_sweep(run->session);
+	}
 	if (r < 0)
 		return r;
 	session_fd = nx_session_fd(run->session);

@@ -339,6 +339,17 @@ bool nx_session_must_recover(const struct nx_session *session)
 	return session->must_recover;
 }
 
+void nx_session_sweep(struct nx_session *session)
+{
+	if (session->sessions_fd < 0)
+		session->sessions_fd = openat(session->store_fd, SESSIONS,
+		                              O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+	if (session->sessions_fd < 0 || flock(session->sessions_fd, LOCK_EX) < 0)
+		return;
+	sweep(session);
+	(void)flock(session->sessions_fd, LOCK_UN);
+}
+
 int nx_store_lock(int store_fd, int *ret_fd)
 {
 	NX_AUTO_FD fd = openat(store_fd, LOCK, O_RDONLY | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);

@@ -157,6 +157,17 @@ int nx_session_store_fd(const struct nx_session *session);
 bool nx_session_must_recover(const struct nx_session *session);
 
 /**
+ * nx_session_sweep() - remove what dead runs have left
+ * @session: (borrowed)
+ *
+ * Once more after a recovery, which makes sessions free to be swept.
+ *
+ * Return: nothing.
+ * Context: any thread; not after fork.
+ */
+void nx_session_sweep(struct nx_session *session);
+
+/**
  * nx_store_lock() - take the right to promote
  * @store_fd: (borrowed)
  * @ret_fd:   (transfer full) holds it until it is closed
