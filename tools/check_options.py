@@ -56,9 +56,16 @@ def complaints(program, man_dir):
     for option in sorted({option for option in run_man if run_man.count(option) > 1}):
         yield f"nex-box-run.1.scd describes {option} twice"
 
+    history_help = set()
+    for command in ["log", "show", "undo", "redo", "recover", "gc"]:
+        history_help |= options_of_help(output_of(program, command, "--help"))
+    history_man = options_of_man((man_dir / "nex-box-history.1.scd").read_text())
+    for option in sorted(history_help ^ set(history_man)):
+        yield f"nex-box-history.1.scd and the help of its commands disagree about {option}"
+
     main_man = (man_dir / "nex-box.1.scd").read_text()
     for command in HELP_COMMAND.findall(output_of(program, "--help")):
-        if not re.search(rf"^\*{command}\*", main_man, re.M):
+        if not re.search(rf"^(\*[a-z]+\*, )*\*{command}\*", main_man, re.M):
             yield f"nex-box.1.scd does not describe the command {command}"
 
 

@@ -6,7 +6,7 @@
  * libnexbox: run an untrusted command on a copy-on-write view of a workspace,
  * inside a kernel enclave, and promote or forget what it changed.
  *
- * The calling sequence is three calls:
+ * The calling sequence of a run is three calls:
  *
  *	struct nexbox_run_options options = NEXBOX_RUN_OPTIONS_INIT;
  *	struct nexbox_outcome *outcome = NULL;
@@ -525,6 +525,220 @@ NEXBOX_PUBLIC int nexbox_outcome_write_json(const struct nexbox_outcome *outcome
                                             int (*write)(void *userdata, const void *data,
                                                          size_t size_bytes),
                                             void *userdata, struct nexbox_error *error);
+
+/** enum nexbox_transaction_state - what became of a promotion */
+enum nexbox_transaction_state {
+	NEXBOX_TRANSACTION_PROMOTED = 1, /* it is in place */
+	NEXBOX_TRANSACTION_UNDONE = 2,   /* what was before is in place */
+	NEXBOX_TRANSACTION_BROKEN = 3,   /* a process died in it: nexbox_recover() is due */
+	NEXBOX_TRANSACTION_FOREIGN = 4 /* its journal is not the caller's, or a copy, or no journal */
+};
+
+/** enum nexbox_recovery - what a recovery did with a transaction */
+enum nexbox_recovery {
+	NEXBOX_RECOVERY_NONE = 0,
+	NEXBOX_RECOVERY_TAKEN_BACK = 1, /* its process died in it: it is as if it had not been */
+	NEXBOX_RECOVERY_FINISHED = 2,   /* it was committed; what was left to do is done */
+	NEXBOX_RECOVERY_TORN = 3,       /* a loss of power had emptied files: it was undone whole */
+	NEXBOX_RECOVERY_FOREIGN = 4     /* somebody else's journal: it was left alone */
+};
+
+/**
+ * struct nexbox_transaction - one promotion in the history of a workspace
+ * @id:       "tx_…"; ids sort by time
+ * @box:      whose changes they were
+ * @folder:   where the versions are that are not in place, relative to the workspace
+ * @time_ns:  when, since 1970
+ * @state:    enum nexbox_transaction_state
+ * @recovery: enum nexbox_recovery
+ * @command:  array of @n_command; a very long one is cut
+ * @n_created, @n_modified, @n_deleted, @n_type_changed: how many entries of which kind
+ * @old_bytes: size of the files that it replaced or deleted
+ * @entries:  array of @n_entries; only in nexbox_show()
+ * @left:     array of @n_left paths that the host had changed when it was taken back, and
+ *            that were left as they are
+ */
+struct nexbox_transaction {
+	const char *id;
+	const char *box;
+	const char *folder;
+	int64_t time_ns;
+	uint32_t state;
+	uint32_t recovery;
+	const char *const *command;
+	size_t n_command;
+	uint64_t n_created;
+	uint64_t n_modified;
+	uint64_t n_deleted;
+	uint64_t n_type_changed;
+	uint64_t old_bytes;
+	const struct nexbox_entry *entries;
+	size_t n_entries;
+	const char *const *left;
+	size_t n_left;
+};
+
+/**
+ * struct nexbox_report - what a call about the history has to say; read only
+ *
+ * Owned by the caller and freed by nexbox_report_free(). New fields are only ever
+ * appended.
+ *
+ * @size:         size of the structure that the library filled
+ * @workspace:    its real path
+ * @transactions: array of @n_transactions: all of them, the newest first
+ *                (nexbox_log); those that were looked into (nexbox_recover); the one
+ *                in question (the rest)
+ * @conflicts:    array of @n_conflicts: what an undo would have destroyed
+ * @n_removed:    transactions that nexbox_gc() removed
+ * @freed_bytes:  of old versions in them
+ */
+struct nexbox_report {
+	size_t size;
+	const char *workspace;
+	const struct nexbox_transaction *transactions;
+	size_t n_transactions;
+	const struct nexbox_objection *conflicts;
+	size_t n_conflicts;
+	uint64_t n_removed;
+	uint64_t freed_bytes;
+};
+
+/** NEXBOX_CONFLICT - nexbox_undo() and nexbox_redo() did nothing: see the conflicts */
+#define NEXBOX_CONFLICT 1
+
+/**
+ * nexbox_recover() - make whole what a process that died has left half promoted
+ * @workspace:  (borrowed, optional) NULL: the current directory
+ * @ret_report: (transfer full) set on success
+ * @error:      (out, optional)
+ *
+ * Every other call on a workspace does this first. That there is nothing to do, or no
+ * store, is a success.
+ *
+ * Return: 0, or a negative enum nexbox_errc: then something is still half done.
+ * Errors: NEXBOX_E_INVALID     the workspace is wrong.
+ *         NEXBOX_E_SYSTEM      a system call failed; nothing more was touched.
+ *         NEXBOX_E_NOMEM       out of memory.
+ *         NEXBOX_E_UNSUPPORTED a journal is of a newer version.
+ *         NEXBOX_E_CORRUPT     a journal makes no sense.
+ *         NEXBOX_E_DENIED      the store is another user's.
+ *         NEXBOX_E_BUSY        the store vanishes again and again.
+ * Context: any thread; not after fork.
+ */
+NEXBOX_PUBLIC int nexbox_recover(const char *workspace, struct nexbox_report **ret_report,
+                                 struct nexbox_error *error);
+
+/**
+ * nexbox_log() - the history of a workspace, the newest first
+ * @workspace:  (borrowed, optional) NULL: the current directory
+ * @ret_report: (transfer full) set on success
+ * @error:      (out, optional)
+ *
+ * Return: 0, or a negative enum nexbox_errc.
+ * Errors: as of nexbox_recover().
+ * Context: any thread; not after fork.
+ */
+NEXBOX_PUBLIC int nexbox_log(const char *workspace, struct nexbox_report **ret_report,
+                             struct nexbox_error *error);
+
+/**
+ * nexbox_show() - one transaction, with its entries
+ * @workspace:  (borrowed, optional) NULL: the current directory
+ * @id:         (borrowed, optional) NULL: the newest
+ * @ret_report: (transfer full) set on success
+ * @error:      (out, optional)
+ *
+ * Return: 0, or a negative enum nexbox_errc.
+ * Errors: as of nexbox_recover(); NEXBOX_E_INVALID also when there is no such one.
+ * Context: any thread; not after fork.
+ */
+NEXBOX_PUBLIC int nexbox_show(const char *workspace, const char *id,
+                              struct nexbox_report **ret_report, struct nexbox_error *error);
+
+/**
+ * nexbox_undo() - put back what was there before a promotion
+ * @workspace:  (borrowed, optional) NULL: the current directory
+ * @id:         (borrowed, optional) NULL: the newest that is in place
+ * @ret_report: (transfer full) set on success and on NEXBOX_CONFLICT
+ * @error:      (out, optional)
+ *
+ * All of it or nothing, as a promotion is. Whatever was worked on since is a conflict.
+ *
+ * Return: 0, NEXBOX_CONFLICT, or a negative enum nexbox_errc.
+ * Errors: as of nexbox_show().
+ * Context: any thread; not after fork.
+ */
+NEXBOX_PUBLIC int nexbox_undo(const char *workspace, const char *id,
+                              struct nexbox_report **ret_report, struct nexbox_error *error);
+
+/**
+ * nexbox_redo() - put back what an undo took away
+ * @workspace:  (borrowed, optional) NULL: the current directory
+ * @id:         (borrowed, optional) NULL: the one that was undone last
+ * @ret_report: (transfer full) set on success and on NEXBOX_CONFLICT
+ * @error:      (out, optional)
+ *
+ * Return: 0, NEXBOX_CONFLICT, or a negative enum nexbox_errc.
+ * Errors: as of nexbox_show().
+ * Context: any thread; not after fork.
+ */
+NEXBOX_PUBLIC int nexbox_redo(const char *workspace, const char *id,
+                              struct nexbox_report **ret_report, struct nexbox_error *error);
+
+/** struct nexbox_gc_options - how much history is kept; NEXBOX_GC_UNCHANGED: as it is set */
+struct nexbox_gc_options {
+	size_t size;               /* sizeof(struct nexbox_gc_options) of the caller */
+	uint64_t max_transactions; /* default 20 */
+	uint64_t max_bytes;        /* of old versions; default 2 GiB */
+};
+
+#define NEXBOX_GC_UNCHANGED UINT64_MAX
+#define NEXBOX_GC_OPTIONS_INIT                                                             \
+	{                                                                                  \
+		sizeof(struct nexbox_gc_options), NEXBOX_GC_UNCHANGED, NEXBOX_GC_UNCHANGED \
+	}
+
+/**
+ * nexbox_gc() - remove what is not kept any more
+ * @workspace:  (borrowed, optional) NULL: the current directory
+ * @options:    (borrowed, optional) new limits; they stay, for promotions as well
+ * @ret_report: (transfer full) set on success
+ * @error:      (out, optional)
+ *
+ * Return: 0, or a negative enum nexbox_errc.
+ * Errors: as of nexbox_recover().
+ * Context: any thread; not after fork.
+ */
+NEXBOX_PUBLIC int nexbox_gc(const char *workspace, const struct nexbox_gc_options *options,
+                            struct nexbox_report **ret_report, struct nexbox_error *error);
+
+/**
+ * nexbox_report_write_json() - write the document "nexbox.history.v1"
+ * @report:   (borrowed)
+ * @write:    called with each piece, in order; it returns 0, or an errno that ends
+ *            the writing
+ * @userdata: (optional) first argument of @write
+ * @error:    (out, optional)
+ *
+ * Return: 0, or a negative enum nexbox_errc.
+ * Errors: NEXBOX_E_INVALID @report or @write is NULL.
+ *         NEXBOX_E_SYSTEM  @write answered with an errno (os_code).
+ * Context: any thread.
+ */
+NEXBOX_PUBLIC int nexbox_report_write_json(const struct nexbox_report *report,
+                                           int (*write)(void *userdata, const void *data,
+                                                        size_t size_bytes),
+                                           void *userdata, struct nexbox_error *error);
+
+/**
+ * nexbox_report_free() - free a report and all that it points to
+ * @report: (transfer full, optional) may be NULL
+ *
+ * Return: NULL.
+ * Context: any thread.
+ */
+NEXBOX_PUBLIC struct nexbox_report *nexbox_report_free(struct nexbox_report *report);
 
 /**
  * nexbox_guarantee_from_name() - the bit of a guarantee

@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "base/error.h"
+#include "core/history.h"
 #include "core/names.h"
 #include "core/run.h"
 #include "platform/platform.h"
@@ -110,6 +111,121 @@ int nexbox_outcome_write_json(const struct nexbox_outcome *outcome, uint32_t fla
 		return nx_fail(error, NEXBOX_E_SYSTEM, os_code, "api",
 		               "the document could not be written");
 	return 0;
+}
+
+/* The frame of all calls about the history: one report, whatever came of it. */
+static int finish_report(struct nx_report *report, int r, struct nexbox_report **ret_report)
+{
+	if (r < 0)
+		(void)nx_report_free(report);
+	else
+		*ret_report = &report->public;
+	return r;
+}
+
+static int begin_report(struct nexbox_report **ret_report, struct nx_report **report,
+                        struct nexbox_error *error)
+{
+	if (!ret_report)
+		return nx_fail(error, NEXBOX_E_INVALID, 0, "api",
+		               "there is no place for the report");
+	*ret_report = NULL;
+	*report = nx_report_new();
+	return *report ? 0 : nx_nomem(error, "api");
+}
+
+int nexbox_recover(const char *workspace, struct nexbox_report **ret_report,
+                   struct nexbox_error *error)
+{
+	struct nx_report *report;
+	int r = begin_report(ret_report, &report, error);
+
+	return r < 0 ? r :
+	               finish_report(report, nx_history_recover(workspace, report, error),
+	                             ret_report);
+}
+
+int nexbox_log(const char *workspace, struct nexbox_report **ret_report, struct nexbox_error *error)
+{
+	struct nx_report *report;
+	int r = begin_report(ret_report, &report, error);
+
+	return r < 0 ? r :
+	               finish_report(report, nx_history_log(workspace, report, error), ret_report);
+}
+
+int nexbox_show(const char *workspace, const char *id, struct nexbox_report **ret_report,
+                struct nexbox_error *error)
+{
+	struct nx_report *report;
+	int r = begin_report(ret_report, &report, error);
+
+	return r < 0 ? r :
+	               finish_report(report, nx_history_show(workspace, id, report, error),
+	                             ret_report);
+}
+
+int nexbox_undo(const char *workspace, const char *id, struct nexbox_report **ret_report,
+                struct nexbox_error *error)
+{
+	struct nx_report *report;
+	int r = begin_report(ret_report, &report, error);
+
+	return r < 0 ? r :
+	               finish_report(report, nx_history_turn(workspace, id, NX_BACK, report, error),
+	                             ret_report);
+}
+
+int nexbox_redo(const char *workspace, const char *id, struct nexbox_report **ret_report,
+                struct nexbox_error *error)
+{
+	struct nx_report *report;
+	int r = begin_report(ret_report, &report, error);
+
+	return r < 0 ? r :
+	               finish_report(report,
+	                             nx_history_turn(workspace, id, NX_FORWARD, report, error),
+	                             ret_report);
+}
+
+int nexbox_gc(const char *workspace, const struct nexbox_gc_options *options,
+              struct nexbox_report **ret_report, struct nexbox_error *error)
+{
+	struct nx_report *report;
+	int r = begin_report(ret_report, &report, error);
+
+	if (r == 0 && options && options->size != sizeof(*options)) {
+		(void)nx_report_free(report);
+		return nx_fail(error, NEXBOX_E_UNSUPPORTED, 0, "api",
+		               "the options are of another version: start from "
+		               "NEXBOX_GC_OPTIONS_INIT");
+	}
+	return r < 0 ? r :
+	               finish_report(report, nx_history_gc(workspace, options, report, error),
+	                             ret_report);
+}
+
+int nexbox_report_write_json(const struct nexbox_report *report,
+                             int (*write)(void *userdata, const void *data, size_t size_bytes),
+                             void *userdata, struct nexbox_error *error)
+{
+	int os_code;
+
+	if (!report || !write)
+		return nx_fail(error, NEXBOX_E_INVALID, 0, "api",
+		               "the report and the writer must be given");
+	os_code = nx_report_write_json(report, write, userdata);
+	if (os_code)
+		return nx_fail(error, NEXBOX_E_SYSTEM, os_code, "api",
+		               "the document could not be written");
+	return 0;
+}
+
+struct nexbox_report *nexbox_report_free(struct nexbox_report *report)
+{
+	/* The public part is the first member of the whole. */
+	(void)nx_report_free((struct nx_report *)(void *)report);
+	return NULL;
 }
 
 uint32_t nexbox_guarantee_from_name(const char *name)

@@ -72,6 +72,20 @@ static void print_command_names(void)
 		printf("%s ", nx_cmds[i].summary ? nx_cmds[i].name : "");
 }
 
+/* "run" has rules of its own; the others have options, and perhaps words that are not known. */
+static bool is_plain(const struct nx_cmd *cmd)
+{
+	return cmd->options != NULL;
+}
+
+static void print_bash_plain(const struct nx_cmd *cmd)
+{
+	printf("\t%s) mapfile -t COMPREPLY < <(compgen -W '", cmd->name);
+	for (const struct nx_cli_option *row = cmd->options; row->name; row++)
+		printf("--%s ", row->name);
+	fputs("' -- \"$cur\"); return ;;\n", stdout);
+}
+
 static void print_bash_values(void)
 {
 	for (const struct nx_cli_option *row = nx_cli_run_table; row->name; row++) {
@@ -110,8 +124,12 @@ static void print_bash(void)
 	print_command_names();
 	fputs("' -- \"$cur\"); return ;;\n"
 	      "\tcompletion) mapfile -t COMPREPLY < <(compgen -W 'bash zsh fish' -- \"$cur\"); "
-	      "return ;;\n"
-	      "\trun) ;;\n"
+	      "return ;;\n",
+	      stdout);
+	for (size_t i = 0; i < nx_n_cmds; i++)
+		if (is_plain(&nx_cmds[i]))
+			print_bash_plain(&nx_cmds[i]);
+	fputs("\trun) ;;\n"
 	      "\t*) return ;;\n"
 	      "\tesac\n"
 	      "\t# To the cursor: what stands there is an option, a value or the command.\n"
@@ -200,6 +218,14 @@ static void print_zsh_option(const struct nx_cli_option *row)
 	fputs("' \\\n", stdout);
 }
 
+static void print_zsh_plain(const struct nx_cmd *cmd)
+{
+	printf("\t%s)\n\t\tshift words\n\t\t(( CURRENT-- ))\n\t\t_arguments -s \\\n", cmd->name);
+	for (const struct nx_cli_option *row = cmd->options; row->name; row++)
+		print_zsh_option(row);
+	fputs("\t\t\t'*: :()'\n\t\t;;\n", stdout);
+}
+
 static void print_zsh(void)
 {
 	fputs("#compdef nex-box\n"
@@ -221,8 +247,12 @@ static void print_zsh(void)
 	      "\tfi\n"
 	      "\tcase $words[2] in\n"
 	      "\thelp) _describe command commands ;;\n"
-	      "\tcompletion) _values shell bash zsh fish ;;\n"
-	      "\trun)\n"
+	      "\tcompletion) _values shell bash zsh fish ;;\n",
+	      stdout);
+	for (size_t i = 0; i < nx_n_cmds; i++)
+		if (is_plain(&nx_cmds[i]))
+			print_zsh_plain(&nx_cmds[i]);
+	fputs("\trun)\n"
 	      "\t\tshift words\n"
 	      "\t\t(( CURRENT-- ))\n"
 	      "\t\t_arguments -s -S -A '-*' \\\n",
@@ -244,9 +274,9 @@ static void print_zsh(void)
 	      stdout);
 }
 
-static void print_fish_option(const struct nx_cli_option *row)
+static void print_fish_option(const struct nx_cli_option *row, const char *condition)
 {
-	fputs("complete -c nex-box -n __nex_box_in_options ", stdout);
+	printf("complete -c nex-box -n %s ", condition);
 	if (row->short_name)
 		printf("-s %c ", row->short_name);
 	printf("-l %s ", row->name);
@@ -318,7 +348,15 @@ static void print_fish(void)
 	}
 	for (const struct nx_cli_option *row = nx_cli_run_table; row->name; row++) {
 		if (is_offered(row))
-			print_fish_option(row);
+			print_fish_option(row, "__nex_box_in_options");
+	}
+	for (size_t i = 0; i < nx_n_cmds; i++) {
+		char condition[80];
+
+		(void)snprintf(condition, sizeof(condition), "\"__fish_seen_subcommand_from %s\"",
+		               nx_cmds[i].name);
+		for (const struct nx_cli_option *row = nx_cmds[i].options; row && row->name; row++)
+			print_fish_option(row, condition);
 	}
 	fputs("complete -c nex-box -n __nex_box_in_run -x -a '(__nex_box_rest)'\n", stdout);
 }

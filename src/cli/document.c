@@ -61,20 +61,18 @@ static int gather(void *userdata, const void *data, size_t size_bytes)
 	return 0;
 }
 
-void nx_cli_document_write(const struct nexbox_outcome *outcome, int fd, uint32_t flags)
+/* Closes the document with a newline, and says what went wrong with it. */
+static void finish(struct sink *sink, int r, struct nexbox_error *error)
 {
-	struct sink sink = { .fd = fd };
-	struct nexbox_error error = { 0 };
 	struct nx_cli_text text;
-	int r;
 
-	if (nexbox_outcome_write_json(outcome, flags, gather, &sink, &error) == 0) {
-		r = gather(&sink, "\n", 1);
-		error.os_code = r ? r : flush(&sink);
-	} else if (!error.os_code) {
-		error.os_code = ENOMEM;
+	if (r == 0) {
+		r = gather(sink, "\n", 1);
+		error->os_code = r ? r : flush(sink);
+	} else if (!error->os_code) {
+		error->os_code = ENOMEM;
 	}
-	free(sink.data);
+	free(sink->data);
 
 	/*
 	 * The exit status stays that of the run. The command ran, and its changes
@@ -82,12 +80,30 @@ void nx_cli_document_write(const struct nexbox_outcome *outcome, int fd, uint32_
 	 * the second, while a reader of the document sees that its newline is
 	 * missing. A reader that went away (EPIPE) does not want to know.
 	 */
-	if (error.os_code && error.os_code != EPIPE) {
+	if (error->os_code && error->os_code != EPIPE) {
 		nx_cli_text_reset(&text);
-		nx_cli_text_add(&text, "cannot write the outcome to descriptor %d: %s", fd,
-		                strerror(error.os_code));
+		nx_cli_text_add(&text, "cannot write the outcome to descriptor %d: %s", sink->fd,
+		                strerror(error->os_code));
 		nx_cli_say(&text);
 	}
+}
+
+void nx_cli_document_write(const struct nexbox_outcome *outcome, int fd, uint32_t flags)
+{
+	struct sink sink = { .fd = fd };
+	struct nexbox_error error = { 0 };
+	int r = nexbox_outcome_write_json(outcome, flags, gather, &sink, &error);
+
+	finish(&sink, r, &error);
+}
+
+void nx_cli_report_write(const struct nexbox_report *report, int fd)
+{
+	struct sink sink = { .fd = fd };
+	struct nexbox_error error = { 0 };
+	int r = nexbox_report_write_json(report, gather, &sink, &error);
+
+	finish(&sink, r, &error);
 }
 
 bool nx_cli_document_check_fd(int fd, struct nx_cli_text *complaint)

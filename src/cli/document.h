@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 #pragma once
 
-/* The outcome as a JSON document on a descriptor: --json and --status-fd. */
+/* An outcome, or a report, as a JSON document on a descriptor: --json and --status-fd. */
 
 #include <nexbox/nexbox.h>
 #include <stdbool.h>
@@ -26,3 +26,6 @@ bool nx_cli_document_check_fd(int fd, struct nx_cli_text *complaint);
  * What goes wrong is said on stderr and nowhere else: see the comment inside.
  */
 void nx_cli_document_write(const struct nexbox_outcome *outcome, int fd, uint32_t flags);
+
+/** nx_cli_report_write() - the same for a report about the history */
+void nx_cli_report_write(const struct nexbox_report *report, int fd);

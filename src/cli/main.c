@@ -7,21 +7,33 @@
 #include <string.h>
 
 #include "cmd.h"
+#include "history_options.h"
 #include "streams.h"
 
 static int cmd_help(int argc, char **argv);
 
 const struct nx_cmd nx_cmds[] = {
 	{ "run", "[OPTIONS] [--] COMMAND [ARG...]", "run a command on a view of the workspace",
-	  nx_cmd_run },
-	{ "help", "[COMMAND]", "say how a command is used", cmd_help },
-	{ "completion", "bash|zsh|fish", NULL, nx_cmd_completion },
+	  nx_cmd_run, NULL },
+	{ "log", "[OPTIONS]", "list what was promoted", nx_cmd_history, nx_cli_history_table },
+	{ "show", "[OPTIONS] [TX]", "show what one promotion changed", nx_cmd_history,
+	  nx_cli_history_table },
+	{ "undo", "[OPTIONS] [TX]", "put back what was there before a promotion", nx_cmd_history,
+	  nx_cli_history_table },
+	{ "redo", "[OPTIONS] [TX]", "promote again what was undone", nx_cmd_history,
+	  nx_cli_history_table },
+	{ "recover", "[OPTIONS]", "make whole what was interrupted", nx_cmd_history,
+	  nx_cli_history_table },
+	{ "gc", "[OPTIONS]", "remove old transactions from the history", nx_cmd_history,
+	  nx_cli_gc_table },
+	{ "help", "[COMMAND]", "say how a command is used", cmd_help, NULL },
+	{ "completion", "bash|zsh|fish", NULL, nx_cmd_completion, NULL },
 };
 const size_t nx_n_cmds = sizeof(nx_cmds) / sizeof(nx_cmds[0]);
 
 /* Known, so that nobody looks for a typing mistake. */
-static const char *const to_come[] = { "diff", "commit", "discard", "ls", "exec",   "shell", "fork",
-	                               "undo", "log",    "recover", "gc", "doctor", "mcp" };
+static const char *const to_come[] = { "diff",  "commit", "discard", "ls", "exec",
+	                               "shell", "fork",   "doctor",  "mcp" };
 
 static void print_usage(FILE *stream)
 {

@@ -85,6 +85,16 @@ static bool store_number(const struct nx_cli_option *row, const char *value, voi
 	return false;
 }
 
+static bool store_count(const struct nx_cli_option *row, const char *value, void *field,
+                        struct nx_cli_text *complaint)
+{
+	if (nx_cli_number_parse(value, field))
+		return true;
+	complain_of_value(row, value, complaint);
+	nx_cli_text_add(complaint, "a whole number, such as 20");
+	return false;
+}
+
 static bool store_duration(const struct nx_cli_option *row, const char *value, void *field,
                            struct nx_cli_text *complaint)
 {
@@ -257,6 +267,7 @@ static store_function *const stores[] = {
 	[NX_CLI_OPTION_WORD] = store_word,
 	[NX_CLI_OPTION_DIRECTORY] = store_word,
 	[NX_CLI_OPTION_NUMBER] = store_number,
+	[NX_CLI_OPTION_COUNT] = store_count,
 	[NX_CLI_OPTION_DURATION] = store_duration,
 	[NX_CLI_OPTION_SIZE] = store_size,
 	[NX_CLI_OPTION_DESCRIPTOR] = store_descriptor,

@@ -27,7 +27,8 @@ enum nx_cli_option_kind {
 	NX_CLI_OPTION_CHOICE,     /* int: the value of one of the row's @choices */
 	NX_CLI_OPTION_WORD,       /* const char *: any word but the empty one */
 	NX_CLI_OPTION_DIRECTORY,  /* const char *: the same; completed as a directory */
-	NX_CLI_OPTION_NUMBER,     /* uint64_t */
+	NX_CLI_OPTION_NUMBER,     /* uint64_t, in ms */
+	NX_CLI_OPTION_COUNT,      /* uint64_t */
 	NX_CLI_OPTION_DURATION,   /* uint64_t, in ms */
 	NX_CLI_OPTION_SIZE,       /* uint64_t, in bytes */
 	NX_CLI_OPTION_DESCRIPTOR, /* int */

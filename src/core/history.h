@@ -14,7 +14,7 @@
  * A workspace that never promotes has none.
  */
 
-#include "core/journal.h"
+#include "core/report.h"
 
 #define NX_HISTORY_UPPER "upper"
 #define NX_HISTORY_UNDO "undo"
@@ -51,3 +51,81 @@ bool nx_history_is_id(const char *id);
  * Context: any thread, under the store's lock.
  */
 int nx_history_take(int store_fd, int session_fd, const struct nx_journal *journal);
+
+/**
+ * nx_history_trim() - remove what is beyond the limits
+ * @store_fd: (borrowed)
+ * @thorough: whether bytes are added up, for which every journal is read
+ * @report:   (borrowed, optional) gets what was removed
+ *
+ * Return: 0, or a negative errno.
+ * Context: any thread, under the store's lock.
+ */
+int nx_history_trim(int store_fd, bool thorough, struct nx_report *report);
+
+/**
+ * nx_history_recover() - see nexbox_recover()
+ * @workspace: (borrowed, optional)
+ * @report:    (borrowed)
+ * @err:       (out, optional)
+ *
+ * Return: 0, or a negative nexbox_errc.
+ * Errors: as of nexbox_recover().
+ * Context: any thread; not after fork.
+ */
+int nx_history_recover(const char *workspace, struct nx_report *report, struct nexbox_error *err);
+
+/**
+ * nx_history_log() - see nexbox_log()
+ * @workspace: (borrowed, optional)
+ * @report:    (borrowed)
+ * @err:       (out, optional)
+ *
+ * Return: 0, or a negative nexbox_errc.
+ * Errors: as of nexbox_log().
+ * Context: any thread; not after fork.
+ */
+int nx_history_log(const char *workspace, struct nx_report *report, struct nexbox_error *err);
+
+/**
+ * nx_history_show() - see nexbox_show()
+ * @workspace: (borrowed, optional)
+ * @id:        (borrowed, optional)
+ * @report:    (borrowed)
+ * @err:       (out, optional)
+ *
+ * Return: 0, or a negative nexbox_errc.
+ * Errors: as of nexbox_show().
+ * Context: any thread; not after fork.
+ */
+int nx_history_show(const char *workspace, const char *id, struct nx_report *report,
+                    struct nexbox_error *err);
+
+/**
+ * nx_history_turn() - see nexbox_undo() and nexbox_redo()
+ * @workspace: (borrowed, optional)
+ * @id:        (borrowed, optional)
+ * @direction: NX_BACK is an undo
+ * @report:    (borrowed)
+ * @err:       (out, optional)
+ *
+ * Return: 0, NEXBOX_CONFLICT, or a negative nexbox_errc.
+ * Errors: as of nexbox_undo().
+ * Context: any thread; not after fork.
+ */
+int nx_history_turn(const char *workspace, const char *id, enum nx_direction direction,
+                    struct nx_report *report, struct nexbox_error *err);
+
+/**
+ * nx_history_gc() - see nexbox_gc()
+ * @workspace: (borrowed, optional)
+ * @options:   (borrowed, optional)
+ * @report:    (borrowed)
+ * @err:       (out, optional)
+ *
+ * Return: 0, or a negative nexbox_errc.
+ * Errors: as of nexbox_gc().
+ * Context: any thread; not after fork.
+ */
+int nx_history_gc(const char *workspace, const struct nexbox_gc_options *options,
+                  struct nx_report *report, struct nexbox_error *err);

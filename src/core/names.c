@@ -65,6 +65,20 @@ const struct nx_name nx_limit_names[] = {
 	{ 0, NULL },
 };
 
+const struct nx_name nx_transaction_names[] = {
+	{ NEXBOX_TRANSACTION_PROMOTED, "promoted" },
+	{ NEXBOX_TRANSACTION_UNDONE, "undone" },
+	{ NEXBOX_TRANSACTION_BROKEN, "broken" },
+	{ NEXBOX_TRANSACTION_FOREIGN, "foreign" },
+	{ 0, NULL },
+};
+
+const struct nx_name nx_recovery_names[] = {
+	{ NEXBOX_RECOVERY_NONE, "none" },         { NEXBOX_RECOVERY_TAKEN_BACK, "taken-back" },
+	{ NEXBOX_RECOVERY_FINISHED, "finished" }, { NEXBOX_RECOVERY_TORN, "torn" },
+	{ NEXBOX_RECOVERY_FOREIGN, "foreign" },   { 0, NULL },
+};
+
 const char *nx_name_of(const struct nx_name *names, uint32_t value)
 {
 	for (; names->text; names++)

@@ -20,6 +20,8 @@ extern const struct nx_name nx_kind_names[];
 extern const struct nx_name nx_what_names[];
 extern const struct nx_name nx_commit_names[];
 extern const struct nx_name nx_limit_names[];
+extern const struct nx_name nx_transaction_names[];
+extern const struct nx_name nx_recovery_names[];
 
 /**
  * nx_name_of() - the word for a number

@@ -211,7 +211,7 @@ static bool is_deleted(uint32_t kind)
 	return kind == NEXBOX_ENTRY_DELETED;
 }
 
-static void write_entry(struct nx_json *json, const struct nexbox_entry *entry)
+void nx_outcome_write_entry(struct nx_json *json, const struct nexbox_entry *entry)
 {
 	nx_json_open(json, NULL, '{');
 	nx_json_path(json, "path", entry->path);
@@ -243,7 +243,7 @@ static void write_diff(struct nx_json *json, const struct nexbox_outcome *outcom
 	write_files(json, "files_deleted", outcome, is_deleted);
 	nx_json_open(json, "entries", '[');
 	for (size_t i = 0; i < outcome->n_entries; i++)
-		write_entry(json, &outcome->entries[i]);
+		nx_outcome_write_entry(json, &outcome->entries[i]);
 	nx_json_close(json, ']');
 	nx_json_close(json, '}');
 }

@@ -5,6 +5,7 @@
  * The outcome: the public structure, and what its pointers point to.
  */
 
+#include "base/json.h"
 #include "core/changeset.h"
 #include "core/kept.h"
 
@@ -91,3 +92,13 @@ int nx_outcome_take_changes(struct nx_outcome *outcome, struct nexbox_error *err
  */
 int nx_outcome_write_json(const struct nexbox_outcome *outcome, bool with_output,
                           int (*write)(void *, const void *, size_t), void *userdata);
+
+/**
+ * nx_outcome_write_entry() - one entry as an object
+ * @json:  (borrowed)
+ * @entry: (borrowed)
+ *
+ * Return: nothing.
+ * Context: any thread.
+ */
+void nx_outcome_write_entry(struct nx_json *json, const struct nexbox_entry *entry);

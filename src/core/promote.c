@@ -1065,7 +1065,7 @@ static int intend(struct work *work)
 
 static int fill_head(struct work *work, struct nx_buf *command)
 {
-	const struct nx_promotion *promotion = work->promotion;
+	struct nx_promotion *promotion = work->promotion;
 	struct nx_journal_head *head = &work->journal.head;
 	struct timespec now;
 	char *id = nx_arena_alloc(&work->journal.arena, NX_HISTORY_ID_SIZE);
@@ -1088,6 +1088,8 @@ static int fill_head(struct work *work, struct nx_buf *command)
 		if (work->changeset->changes[i].then.exists &&
 		    S_ISREG(work->changeset->changes[i].then.mode))
 			head->old_bytes += (uint64_t)work->changeset->changes[i].then.size;
+	/* So many of the default number that the default of bytes is in sight. */
+	promotion->is_large = head->old_bytes > (UINT64_C(16) << 20);
 	return command->failed ? -ENOMEM : 0;
 }
 

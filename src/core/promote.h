@@ -47,6 +47,7 @@ enum nx_promote_flags {
  * @argv:     (borrowed, optional) the command
  * @status:   (out) enum nexbox_commit_status
  * @reason:   (out) one sentence, "" when promoted
+ * @is_large: (out) history has become much larger by it
  * @line:     (borrowed) the start of the box on the filesystem's clock
  * @drift:    (out) conflicts; freed by the caller
  * @guarded:  (out) array of @n_guarded: what must not be promoted; likewise
@@ -69,6 +70,7 @@ struct nx_promotion {
 	const char *const *argv;
 	uint32_t status;
 	char reason[240];
+	bool is_large;
 	struct timespec line;
 	struct nx_drift drift;
 	struct nexbox_objection *guarded;

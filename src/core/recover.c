@@ -89,7 +89,7 @@ static int take_back(struct folder *folder, enum nx_direction direction)
 		r = nx_journal_taken_back(&folder->journal, direction);
 	if (r < 0)
 		return fail(folder, -r, "write", NX_JOURNAL_NAME);
-	folder->ret->result = NX_RECOVERY_TAKEN_BACK;
+	folder->ret->result = NEXBOX_RECOVERY_TAKEN_BACK;
 	return 0;
 }
 
@@ -122,8 +122,8 @@ static int finish(struct folder *folder)
 	for (size_t i = 0; i < folder->journal.n_intents; i++)
 		has_entries = has_entries || folder->journal.intents[i].entry_kind != 0;
 	if (folder->journal.state == NX_JOURNAL_NEW && has_entries && folder->store_fd >= 0) {
-		if (folder->ret->result == NX_RECOVERY_NOTHING)
-			folder->ret->result = NX_RECOVERY_FINISHED;
+		if (folder->ret->result == NEXBOX_RECOVERY_NONE)
+			folder->ret->result = NEXBOX_RECOVERY_FINISHED;
 		return move_to_history(folder);
 	}
 	/* Both versions of what was left stay, though the session goes. */
@@ -139,7 +139,7 @@ static int recover_folder(struct folder *folder)
 	int r = nx_journal_read(journal, folder->fd, folder->path, folder->err);
 
 	if (r == NX_JOURNAL_FOREIGN)
-		ret->result = NX_RECOVERY_FOREIGN;
+		ret->result = NEXBOX_RECOVERY_FOREIGN;
 	if (r != 0)
 		return r < 0 ? r : 0;
 	if (journal->head.id) {
@@ -197,7 +197,7 @@ static int recover_at(struct search *search, int folder_fd, const char *path, bo
 	int r = nx_recover_folder(search->workspace_fd, search->store_fd, folder_fd, path,
 	                          in_history, &recovery, &all->arena, search->err);
 
-	if (r < 0 || recovery.result == NX_RECOVERY_NOTHING)
+	if (r < 0 || recovery.result == NEXBOX_RECOVERY_NONE)
 		return r;
 	if (!nx_grow(&all->items, &all->capacity, all->n_items, sizeof(*all->items)))
 		return nx_nomem(search->err, "recover");
@@ -281,6 +281,143 @@ static int recover_pending(struct search *search)
 	return 0;
 }
 
+/* ---- after a loss of power -------------------------------------------------- */
+
+/* Whether a file that is still the promoted one has not its content. */
+static bool is_torn_file(int workspace_fd, const struct nx_intent *intent)
+{
+	const struct nx_side *side = &intent->after;
+	unsigned char blake3[NX_DIGEST_SIZE];
+	NX_AUTO_FD fd = -1;
+	struct stat st;
+
+	if (!side->exists || !S_ISREG(side->mode) || intent->kind == NX_STEP_DRESS ||
+	    intent->kind == NX_STEP_TIME || intent->kind == NX_STEP_LOOSE)
+		return false;
+	fd = nx_fs_open(workspace_fd, intent->path, O_RDONLY);
+	/* Another inode or another time: the host has worked on it since. */
+	if (fd < 0 || fstat(fd, &st) < 0 || st.st_ino != side->inode ||
+	    st.st_mtim.tv_sec != side->mtime.tv_sec || st.st_mtim.tv_nsec != side->mtime.tv_nsec)
+		return false;
+	if ((uint64_t)st.st_size != side->size)
+		return true;
+	return side->has_blake3 && nx_digest_fd(fd, intent->path, blake3, NULL) == 0 &&
+	       memcmp(blake3, side->blake3, sizeof(blake3)) != 0;
+}
+
+/* Undoes one whole. What the host has changed since is left, as ever. */
+static int undo_torn(struct folder *folder)
+{
+	NX_CLEANUP(nx_switch_fini)
+	struct nx_switch steps = {
+		.journal = &folder->journal,
+		.workspace_fd = folder->workspace_fd,
+		.is_torn = true,
+	};
+	NX_AUTO_FD upper_fd = open_folder(folder->fd, NX_HISTORY_UPPER);
+	NX_AUTO_FD undo_fd = open_folder(folder->fd, NX_HISTORY_UNDO);
+	struct timespec line;
+	int r;
+
+	if (undo_fd < 0)
+		return fail(folder, -undo_fd, "open the versions", ".");
+	steps.upper_fd = upper_fd;
+	steps.undo_fd = undo_fd;
+	r = nx_journal_pass(&folder->journal, NX_BACK);
+	if (r == 0)
+		r = nx_switch_take_back(&steps, NX_FORWARD);
+	if (r == 0)
+		r = keep_left(folder, &steps);
+	if (r == 0 && steps.n_left > 0)
+		r = nx_journal_leave(&folder->journal, steps.left, steps.n_left);
+	if (r == 0)
+		r = nx_fs_draw_line(undo_fd, &line);
+	if (r == 0)
+		r = nx_journal_done(&folder->journal, NX_BACK, &line);
+	if (r < 0)
+		return fail(folder, -r, "undo after a loss of power", ".");
+	folder->ret->result = NEXBOX_RECOVERY_TORN;
+	return 0;
+}
+
+static int check_torn(struct folder *folder, const unsigned char *boot_id)
+{
+	struct nx_journal *journal = &folder->journal;
+	int r = nx_journal_read(journal, folder->fd, folder->path, NULL);
+
+	/* A journal that power has torn cannot say what it was about. */
+	if (r != 0 || !journal->head.id || journal->state != NX_JOURNAL_NEW ||
+	    (journal->head.flags & NX_JOURNAL_DURABLE) ||
+	    memcmp(journal->head.boot_id, boot_id, NX_BOOT_ID_SIZE) == 0 ||
+	    memcmp(journal->checked, boot_id, NX_BOOT_ID_SIZE) == 0)
+		return 0;
+	folder->ret->id = nx_arena_strdup(folder->arena, journal->head.id);
+	folder->ret->box = nx_arena_strdup(folder->arena, journal->head.box);
+	if (!folder->ret->id || !folder->ret->box)
+		return nx_nomem(folder->err, "recover");
+	for (size_t i = 0; i < journal->n_intents; i++)
+		if (is_torn_file(folder->workspace_fd, &journal->intents[i]))
+			return undo_torn(folder);
+	r = nx_journal_checked(journal, boot_id);
+	return r < 0 ? fail(folder, -r, "write", NX_JOURNAL_NAME) : 0;
+}
+
+static int check_one(struct search *search, int history_fd, const char *id,
+                     const unsigned char *boot_id)
+{
+	struct nx_recoveries *all = search->recoveries;
+	NX_CLEANUP(nx_buf_fini) struct nx_buf path = NX_BUF_INIT;
+	NX_AUTO_FD fd = open_folder(history_fd, id);
+	struct nx_recovery recovery = { .id = "", .box = "" };
+	struct folder folder = {
+		.workspace_fd = search->workspace_fd,
+		.store_fd = search->store_fd,
+		.fd = fd,
+		.in_history = true,
+		.arena = &all->arena,
+		.ret = &recovery,
+		.err = search->err,
+	};
+	int r;
+
+	if (fd < 0)
+		return 0;
+	if (!nx_buf_printf(&path, "%s/%s", NX_STORE_HISTORY, id))
+		return nx_nomem(search->err, "recover");
+	folder.path = recovery.folder = nx_arena_strdup(&all->arena, path.data);
+	nx_journal_init(&folder.journal);
+	r = folder.path ? check_torn(&folder, boot_id) : nx_nomem(search->err, "recover");
+	nx_journal_fini(&folder.journal);
+	if (r < 0 || recovery.result == NEXBOX_RECOVERY_NONE)
+		return r;
+	if (!nx_grow(&all->items, &all->capacity, all->n_items, sizeof(*all->items)))
+		return nx_nomem(search->err, "recover");
+	all->items[all->n_items++] = recovery;
+	return 0;
+}
+
+/* The newest first: a later one lies on top of an earlier one. */
+static int check_history(struct search *search)
+{
+	NX_CLEANUP(nx_listing_fini) struct nx_listing listing = { 0 };
+	NX_AUTO_FD history_fd = -1;
+	unsigned char boot_id[NX_BOOT_ID_SIZE];
+	int r = 0;
+
+	if (nx_store_is_of_boot(search->store_fd))
+		return 0;
+	nx_boot_id(boot_id);
+	history_fd = open_folder(search->store_fd, NX_STORE_HISTORY);
+	if (history_fd >= 0)
+		r = nx_listing_read(&listing, history_fd);
+	for (size_t i = listing.n_names; r == 0 && i-- > 0;)
+		if (nx_history_is_id(listing.names[i]))
+			r = check_one(search, history_fd, listing.names[i], boot_id);
+	if (r == 0)
+		nx_store_note_boot(search->store_fd);
+	return r;
+}
+
 int nx_recover(int workspace_fd, int store_fd, int lock_fd, struct nx_recoveries *recoveries,
                struct nexbox_error *err)
 {
@@ -297,7 +434,9 @@ int nx_recover(int workspace_fd, int store_fd, int lock_fd, struct nx_recoveries
 	if (r < 0)
 		return nx_fail(err, NEXBOX_E_SYSTEM, -r, "recover", "cannot lock the store");
 	r = recover_sessions(&search);
-	return r < 0 ? r : recover_pending(&search);
+	if (r == 0)
+		r = recover_pending(&search);
+	return r < 0 ? r : check_history(&search);
 }
 
 void nx_recoveries_fini(struct nx_recoveries *recoveries)

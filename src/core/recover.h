@@ -12,18 +12,9 @@
 
 #include "core/journal.h"
 
-/** enum nx_recovery_result - what became of one transaction */
-enum nx_recovery_result {
-	NX_RECOVERY_NOTHING = 0, /* it was whole, or had not begun */
-	NX_RECOVERY_TAKEN_BACK,  /* it is as if it had not been */
-	NX_RECOVERY_FINISHED,    /* it was committed; the rest was done */
-	NX_RECOVERY_TORN,        /* power was lost: it was undone whole */
-	NX_RECOVERY_FOREIGN      /* somebody else's: it was left alone */
-};
-
 /**
  * struct nx_recovery - one transaction that was looked at
- * @result: enum nx_recovery_result
+ * @result: enum nexbox_recovery
  * @id, @box: "" when they are not known
  * @folder: below the store, where its versions are now
  * @left:   array of @n_left paths that the host had changed: left alone

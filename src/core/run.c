@@ -13,6 +13,7 @@
 #include "core/clone.h"
 #include "core/commit.h"
 #include "core/gitdir.h"
+#include "core/history.h"
 #include "core/names.h"
 #include "core/promote.h"
 #include "core/recover.h"
@@ -478,6 +479,8 @@ static void promote(struct run *run)
 
 	outcome->public.commit_duration_micros = now_micros() - begin;
 	outcome->public.left_out = outcome->left_out;
+	if (promotion.status == NEXBOX_COMMIT_PROMOTED)
+		(void)nx_history_trim(promotion.store_fd, promotion.is_large, NULL);
 	outcome->conflicts = promotion.drift.objections;
 	outcome->public.conflicts = promotion.drift.objections;
 	outcome->public.n_conflicts = promotion.drift.n_objections;

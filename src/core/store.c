@@ -20,6 +20,7 @@
 #define KEPT "kept"
 #define LOCK "lock"
 #define PREFIX "box_"
+#define BOOT "boot"
 
 /* How often the store may vanish between making and locking it. */
 #define TRIES 100
@@ -274,7 +275,9 @@ static int make_session(struct nx_session *session, bool fresh, const char *work
 		return cannot_make(workspace, errno, err);
 	if (!fresh)
 		sweep(session);
-	if (!fresh && faccessat(session->store_fd, NX_STORE_PENDING, F_OK, AT_SYMLINK_NOFOLLOW) == 0)
+	if (!fresh &&
+	    (faccessat(session->store_fd, NX_STORE_PENDING, F_OK, AT_SYMLINK_NOFOLLOW) == 0 ||
+	     !nx_store_is_of_boot(session->store_fd)))
 		session->must_recover = true;
 	if (mkdirat(session->sessions_fd, session->id, 0700) < 0)
 		return cannot_make(workspace, errno, err);
@@ -361,6 +364,33 @@ int nx_store_lock(int store_fd, int *ret_fd)
 			return -errno;
 	*ret_fd = nx_take_fd(&fd);
 	return 0;
+}
+
+void nx_store_note_boot(int store_fd)
+{
+	NX_AUTO_FD fd = -1;
+	unsigned char boot_id[NX_BOOT_ID_SIZE];
+
+	if (faccessat(store_fd, BOOT, F_OK, AT_SYMLINK_NOFOLLOW) == 0 &&
+	    nx_store_is_of_boot(store_fd))
+		return;
+	nx_boot_id(boot_id);
+	fd = openat(store_fd, BOOT, O_WRONLY | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0644);
+	if (fd >= 0)
+		(void)!pwrite(fd, boot_id, sizeof(boot_id), 0);
+}
+
+bool nx_store_is_of_boot(int store_fd)
+{
+	NX_AUTO_FD fd = nx_fs_open(store_fd, BOOT, O_RDONLY);
+	unsigned char noted[NX_BOOT_ID_SIZE] = { 0 };
+	unsigned char boot_id[NX_BOOT_ID_SIZE];
+
+	if (fd < 0)
+		return true;
+	nx_boot_id(boot_id);
+	return read(fd, noted, sizeof(noted)) == (ssize_t)sizeof(noted) &&
+	       memcmp(noted, boot_id, sizeof(noted)) == 0;
 }
 
 void nx_store_note_kept(int store_fd)
@@ -451,6 +481,7 @@ static void remove_store(struct nx_session *session)
 	if (unlinkat(session->store_fd, NX_STORE_HISTORY, AT_REMOVEDIR) < 0 && errno != ENOENT)
 		return;
 	(void)unlinkat(session->store_fd, LOCK, 0);
+	(void)unlinkat(session->store_fd, BOOT, 0);
 	remove_notes(session->store_fd);
 	if (fstat(session->workspace_fd, &before) == 0 &&
 	    unlinkat(session->workspace_fd, NX_STORE_NAME, AT_REMOVEDIR) == 0)

@@ -9,6 +9,7 @@
  *	.nexbox/sessions/box_…/ one live or kept box; with a journal while it is promoted
  *	.nexbox/history/tx_…/   one transaction, for undo (core/history.h)
  *	.nexbox/pending         names the one that is just undone or redone
+ *	.nexbox/boot            the machine's life in which history was last seen
  *
  * Who holds what (docs/adr/0001):
  *
@@ -187,6 +188,24 @@ int nx_store_lock(int store_fd, int *ret_fd);
  * Context: any thread.
  */
 void nx_store_note_kept(int store_fd);
+
+/**
+ * nx_store_note_boot() - say which life of the machine the history belongs to
+ * @store_fd: (borrowed)
+ *
+ * Return: nothing: without it the history is looked through once more.
+ * Context: any thread, under the store's lock.
+ */
+void nx_store_note_boot(int store_fd);
+
+/**
+ * nx_store_is_of_boot() - whether the history was last seen in this life of the machine
+ * @store_fd: (borrowed)
+ *
+ * Return: true if so, or if there is no history.
+ * Context: any thread.
+ */
+bool nx_store_is_of_boot(int store_fd);
 
 /**
  * nx_session_open_lock() - make ready to promote

@@ -30,7 +30,8 @@ struct walk {
 	size_t opened_capacity;
 	const struct nx_intent **below;
 	size_t n_below;
-	char number[16]; /* name of the present step in undo/ */
+	const struct timespec *line; /* what changed since is hashed; NULL: is not */
+	char number[16];             /* name of the present step in undo/ */
 };
 
 static void walk_fini(struct walk *walk)
@@ -68,6 +69,16 @@ bool nx_side_matches(const struct nx_side *side, const struct stat *st)
 		return false;
 	return S_ISDIR(st->st_mode) ||
 	       ((uint64_t)st->st_size == side->size && same_time(&st->st_mtim, &side->mtime));
+}
+
+/* The same, when a loss of power may have changed the size, and nothing else. */
+static bool matches(const struct walk *walk, const struct nx_side *side, const struct stat *st)
+{
+	struct nx_side torn = *side;
+
+	if (walk->work->is_torn)
+		torn.size = (uint64_t)st->st_size;
+	return nx_side_matches(&torn, st);
 }
 
 static int leave(struct walk *walk, const struct nx_intent *intent)
@@ -243,6 +254,33 @@ static const struct nx_side *find_below(const struct walk *walk, bool is_after, 
 	return is_after ? &(*found)->after : &(*found)->before;
 }
 
+/*
+ * 1 when a file that looks the same has another content, or other rights. One that
+ * was not touched since the line need not be read.
+ */
+static int was_rewritten(const struct walk *walk, const struct nx_side *side, int dir_fd,
+                         const char *name, const struct stat *st)
+{
+	unsigned char blake3[NX_DIGEST_SIZE];
+	NX_AUTO_FD fd = -1;
+	int r;
+
+	if (st->st_ctim.tv_sec < walk->line->tv_sec ||
+	    (st->st_ctim.tv_sec == walk->line->tv_sec && st->st_ctim.tv_nsec < walk->line->tv_nsec))
+		return 0;
+	if (!S_ISLNK(st->st_mode) && (st->st_mode & 07777) != (side->mode & 07777))
+		return 1;
+	if (!S_ISREG(st->st_mode) || !side->has_blake3)
+		return 0;
+	fd = nx_fs_open(dir_fd, name, O_RDONLY);
+	if (fd < 0)
+		return fd == -EACCES ? 0 : fd;
+	r = nx_digest_fd(fd, name, blake3, NULL);
+	if (r != 0)
+		return r < 0 ? -EIO : 0;
+	return memcmp(blake3, side->blake3, sizeof(blake3)) != 0;
+}
+
 /* Looks at the entries of one folder; names those that are folders. */
 static int look_below(struct walk *walk, bool is_after, const char *path, struct nx_buf *folders)
 {
@@ -264,8 +302,11 @@ static int look_below(struct walk *walk, bool is_after, const char *path, struct
 		if (fstatat(fd, listing.names[i], &st, AT_SYMLINK_NOFOLLOW) < 0)
 			return errno == ENOENT ? 1 : -errno;
 		side = find_below(walk, is_after, below.data);
-		if (!side || !side->exists || !nx_side_matches(side, &st))
+		if (!side || !side->exists || !matches(walk, side, &st))
 			return 1;
+		r = walk->line ? was_rewritten(walk, side, fd, listing.names[i], &st) : 0;
+		if (r != 0)
+			return r;
 		if (S_ISDIR(st.st_mode) && !nx_buf_append(folders, below.data, below.size + 1))
 			return -ENOMEM;
 	}
@@ -366,7 +407,7 @@ static int move_strictly(struct walk *walk, const struct nx_intent *intent,
 	if (r < 0)
 		return r;
 	/* The change time is no help, the rename has moved it. */
-	return r == 1 && nx_side_matches(out, &st) ? 0 : -ESTALE;
+	return r == 1 && matches(walk, out, &st) ? 0 : -ESTALE;
 }
 
 static int leave_closed(struct walk *walk, const struct nx_intent *intent,
@@ -392,7 +433,7 @@ static int move_back(struct walk *walk, const struct nx_intent *intent, const st
 	r = look(host, &st);
 	if (r < 0)
 		return r;
-	if (out->exists ? !(r == 1 && nx_side_matches(out, &st)) : r == 1)
+	if (out->exists ? !(r == 1 && matches(walk, out, &st)) : r == 1)
 		return leave_closed(walk, intent, host);
 	if (out->exists && S_ISDIR(out->mode)) {
 		r = was_worked_in(walk, out == &intent->after, intent->path);
@@ -407,7 +448,7 @@ static int move_back(struct walk *walk, const struct nx_intent *intent, const st
 	r = look(place, &st);
 	if (r < 0)
 		return r;
-	if (r == 1 && nx_side_matches(out, &st))
+	if (r == 1 && matches(walk, out, &st))
 		return 0;
 	/* The host was faster: its version goes back, and both stay. */
 	r = put_back(walk, intent, host, place);
@@ -712,6 +753,135 @@ int nx_switch_pass(struct nx_switch *work, enum nx_direction direction)
 int nx_switch_take_back(struct nx_switch *work, enum nx_direction direction)
 {
 	return walk_all(work, direction == NX_FORWARD ? NX_BACK : NX_FORWARD, true);
+}
+
+/* ---- what a pass would destroy ---------------------------------------------- */
+
+static const char gone[] = "its folder is not there any more";
+static const char changed[] = "was changed since";
+static const char worked_in[] = "something in it was changed since";
+static const char in_the_way[] = "something else is there now";
+static const char lost[] = "its other version is not in the history any more";
+static const char dressed[] = "its mode, owner or attributes were changed since";
+
+static int check_move(struct walk *walk, const struct nx_intent *intent, const struct nx_spot *host,
+                      const char **ret_reason)
+{
+	const struct nx_side *in = brought(walk, intent);
+	const struct nx_side *out = taken(walk, intent);
+	struct nx_spot place;
+	struct stat st;
+	int r = find_place(walk, intent, &place);
+
+	if (r == 0)
+		r = was_made(in, &place);
+	if (r == -ENOENT || r == -ENOTDIR || r == 1)
+		*ret_reason = lost;
+	if (r != 0)
+		return r < 0 && !*ret_reason ? r : 0;
+	r = look(host, &st);
+	if (r < 0)
+		return r;
+	if (!out->exists || r == 0 || !nx_side_matches(out, &st)) {
+		if (out->exists || r == 1)
+			*ret_reason = out->exists ? changed : in_the_way;
+		return 0;
+	}
+	r = was_rewritten(walk, out, host->dir_fd, host->name, &st);
+	if (r == 0 && S_ISDIR(st.st_mode)) {
+		r = was_worked_in(walk, out == &intent->after, intent->path);
+		*ret_reason = r == 1 ? worked_in : NULL;
+	} else if (r == 1) {
+		*ret_reason = changed;
+	}
+	return r < 0 ? r : 0;
+}
+
+/* Whether all attributes that the step is about are those of the side that goes. */
+static int check_dress(struct walk *walk, const struct nx_intent *intent,
+                       const struct nx_spot *host, const char **ret_reason)
+{
+	const struct nx_side *out = taken(walk, intent);
+	const struct nx_piece *lists[] = { &intent->xattrs_before, &intent->xattrs_after };
+	struct stat st;
+	int r = look(host, &st);
+
+	if (r < 0)
+		return r;
+	if (r == 0 || st.st_ino != out->inode) {
+		*ret_reason = changed;
+		return 0;
+	}
+	if (((intent->what & NEXBOX_WHAT_OWNER) && (st.st_uid != out->uid || st.st_gid != out->gid)) ||
+	    ((intent->what & NEXBOX_WHAT_MODE) && (st.st_mode & 07777) != (out->mode & 07777)))
+		*ret_reason = dressed;
+	for (size_t i = 0; !*ret_reason && i < NX_ARRAY_SIZE(lists); i++) {
+		struct nx_piece value;
+		const char *name;
+		size_t at = 0;
+
+		while (!*ret_reason && (name = nx_journal_next_xattr(lists[i], &at, &value))) {
+			const struct nx_piece want = find_xattr(xattrs_of(intent, out), name);
+			NX_CLEANUP(nx_buf_fini) struct nx_buf now = NX_BUF_INIT;
+
+			r = nx_fs_get_xattr(host->dir_fd, host->name, name, &now);
+			if (!is_value(&want, r, &now))
+				*ret_reason = dressed;
+		}
+	}
+	return 0;
+}
+
+static int check_step(struct walk *walk, const struct nx_intent *intent, const char **ret_reason)
+{
+	struct nx_spot host;
+	int r = nx_spots_find(&walk->host, intent->path, &host);
+
+	*ret_reason = NULL;
+	if (r == -ENOENT || r == -ENOTDIR || r == -ELOOP) {
+		*ret_reason = gone;
+		return 0;
+	}
+	if (r < 0)
+		return r;
+	return is_move(intent) ? check_move(walk, intent, &host, ret_reason) :
+	                         check_dress(walk, intent, &host, ret_reason);
+}
+
+int nx_switch_check(struct nx_switch *work, enum nx_direction direction,
+                    struct nx_later **ret_later, size_t *ret_n)
+{
+	NX_CLEANUP(walk_fini)
+	struct walk walk = {
+		.work = work,
+		.direction = direction,
+		.host = NX_SPOTS_INIT(work->workspace_fd),
+		.upper = NX_SPOTS_INIT(work->upper_fd),
+		.line = &work->journal->line,
+	};
+	NX_AUTO_FREE struct nx_later *later = NULL;
+	size_t capacity = 0;
+	size_t n = 0;
+
+	for (size_t i = 0; i < work->journal->n_intents; i++) {
+		const struct nx_intent *intent = &work->journal->intents[i];
+		const char *reason;
+		int r;
+
+		if (!is_move(intent) && intent->kind != NX_STEP_DRESS)
+			continue;
+		r = check_step(&walk, intent, &reason);
+		if (r < 0)
+			return r;
+		if (!reason)
+			continue;
+		if (!nx_grow(&later, &capacity, n, sizeof(*later)))
+			return -ENOMEM;
+		later[n++] = (struct nx_later){ intent->path, reason };
+	}
+	*ret_later = nx_take(&later);
+	*ret_n = n;
+	return 0;
 }
 
 static int sync_folder(struct nx_spots *spots, const char *path)

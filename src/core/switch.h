@@ -25,6 +25,7 @@
  * @workspace_fd: (borrowed)
  * @upper_fd:     (borrowed) -1: there is none
  * @undo_fd:      (borrowed)
+ * @is_torn:      power was lost: files that came may have another size than they had
  * @before_times: (optional) called when every step is made, before the times of
  *                folders are set
  * @userdata:     (optional) its argument
@@ -36,6 +37,7 @@ struct nx_switch {
 	int workspace_fd;
 	int upper_fd;
 	int undo_fd;
+	bool is_torn;
 	void (*before_times)(void *userdata);
 	void *userdata;
 	const struct nx_intent *failed;
@@ -71,6 +73,28 @@ int nx_switch_pass(struct nx_switch *work, enum nx_direction direction);
  * Context: any thread; not after fork.
  */
 int nx_switch_take_back(struct nx_switch *work, enum nx_direction direction);
+
+/** struct nx_later - a path that was worked on after a transaction; both borrowed */
+struct nx_later {
+	const char *path;
+	const char *reason;
+};
+
+/**
+ * nx_switch_check() - find what a pass would destroy
+ * @work:       (borrowed) whose journal has a commit record
+ * @direction:  enum nx_direction of the pass that is wanted
+ * @ret_later:  (transfer full) array of @ret_n: what was changed since; free() it
+ * @ret_n:      (out)
+ *
+ * Nothing is touched. What has a change time before the commit record's line is
+ * as it was; else its content is compared.
+ *
+ * Return: 0, or a negative errno.
+ * Context: any thread; not after fork.
+ */
+int nx_switch_check(struct nx_switch *work, enum nx_direction direction,
+                    struct nx_later **ret_later, size_t *ret_n);
 
 /**
  * nx_switch_sync() - put the folders that were touched on the disk
