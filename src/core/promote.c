@@ -31,6 +31,7 @@ struct work {
 	struct nx_promotion *promotion;
 	const struct nx_changeset *changeset;
 	struct nx_journal journal; /* its intents are the steps */
+	struct nx_spots host;
 	struct nx_spots upper;
 	bool *is_shared; /* by change: the upper's file has other names */
 	size_t n_gathered;
@@ -39,6 +40,7 @@ struct work {
 static void work_fini(struct work *work)
 {
 	nx_journal_fini(&work->journal);
+	nx_spots_fini(&work->host);
 	nx_spots_fini(&work->upper);
 	free(work->is_shared);
 }
@@ -166,20 +168,22 @@ static int check_guard(struct nx_promotion *promotion)
 }
 
 /* Whether the host forbids to touch the path, or to change its folder. */
-static int check_frozen(struct nx_promotion *promotion, const struct nx_change *change)
+static int check_frozen(struct work *work, const struct nx_change *change)
 {
-	AUTO_SPOT spot = { .dir_fd = -1 };
-	bool frozen;
+	size_t n_opens = work->host.n_opens;
+	struct nx_spot spot;
+	bool frozen = false;
 
 	if (!(change->flags & NX_CHANGE_TOP) ||
-	    find_spot(promotion->workspace_fd, change->entry.path, &spot) < 0)
+	    nx_spots_find(&work->host, change->entry.path, &spot) < 0)
 		return 0;
-	frozen = nx_fs_is_frozen(spot.dir_fd, ".") > 0;
+	if (work->host.n_opens != n_opens)
+		frozen = nx_fs_is_frozen(spot.dir_fd, ".") > 0;
 	if (!frozen && change->entry.kind != NEXBOX_ENTRY_CREATED)
 		frozen = nx_fs_is_frozen(spot.dir_fd, spot.name) > 0;
 	if (!frozen)
 		return 0;
-	return stop(promotion, NEXBOX_COMMIT_REFUSED, 0,
+	return stop(work->promotion, NEXBOX_COMMIT_REFUSED, 0,
 	            "'%s' is immutable, or its folder is: take the flag off with chattr",
 	            change->entry.path);
 }
@@ -262,7 +266,7 @@ static int check(struct work *work)
 		if (reason)
 			r = object(promotion, change->entry.path, reason);
 		else if (promotion->n_guarded == 0)
-			r = check_frozen(promotion, change);
+			r = check_frozen(work, change);
 		if (r != 0)
 			return r;
 		if (must_be_copied(work, change))
@@ -842,6 +846,17 @@ static struct nx_side side_of(const struct stat *st)
 	};
 }
 
+static uint32_t type_bits(uint32_t type)
+{
+	static const uint32_t bits[] = {
+		[NEXBOX_TYPE_FILE] = S_IFREG,     [NEXBOX_TYPE_DIRECTORY] = S_IFDIR,
+		[NEXBOX_TYPE_SYMLINK] = S_IFLNK,  [NEXBOX_TYPE_FIFO] = S_IFIFO,
+		[NEXBOX_TYPE_SOCKET] = S_IFSOCK,  [NEXBOX_TYPE_DEVICE] = S_IFCHR,
+	};
+
+	return bits[type];
+}
+
 /* What the workspace held when the walk looked. */
 static struct nx_side side_before(const struct nx_change *change)
 {
@@ -858,9 +873,9 @@ static struct nx_side side_before(const struct nx_change *change)
 	return side;
 }
 
-/* What the box made, as it lies there now: a copy has another inode than the walk saw. */
-static int side_after(const struct work *work, const struct nx_change *change,
-                      struct nx_spots *staged, struct nx_side *ret_side)
+/* What lies there now: a copy has another inode than the walk saw. */
+static int stat_staged(const struct work *work, const struct nx_change *change,
+                       struct nx_spots *staged, struct nx_side *side)
 {
 	NX_CLEANUP(nx_buf_fini) struct nx_buf path = NX_BUF_INIT;
 	struct nx_spot spot;
@@ -871,13 +886,34 @@ static int side_after(const struct work *work, const struct nx_change *change,
 		r = nx_spots_find(staged, path.data, &spot);
 	if (r == 0 && fstatat(spot.dir_fd, spot.name, &st, AT_SYMLINK_NOFOLLOW) < 0)
 		r = -errno;
-	if (r < 0)
-		return r;
-	*ret_side = side_of(&st);
-	ret_side->mode = (st.st_mode & S_IFMT) | change->entry.mode;
+	if (r == 0)
+		*side = side_of(&st);
+	return r;
+}
+
+/* What the box made. Its mode is the command's: the walk may have opened the folder. */
+static int side_after(const struct work *work, const struct nx_change *change,
+                      struct nx_spots *staged, struct nx_side *ret_side)
+{
+	bool is_copy = (work->promotion->flags & NX_PROMOTE_FRESH) ||
+	               (change->flags & NX_CHANGE_FROM_LOWER) || must_be_copied(work, change);
+	int r = 0;
+
+	*ret_side = (struct nx_side){
+		.exists = true,
+		.mode = type_bits(change->entry.type),
+		.uid = change->uid,
+		.gid = change->gid,
+		.inode = change->inode,
+		.size = change->entry.size_bytes,
+		.mtime = change->mtime,
+	};
+	if (is_copy)
+		r = stat_staged(work, change, staged, ret_side);
+	ret_side->mode = (ret_side->mode & S_IFMT) | change->entry.mode;
 	ret_side->has_blake3 = change->entry.flags & NEXBOX_ENTRY_HAS_AFTER;
 	memcpy(ret_side->blake3, change->entry.blake3_after, sizeof(ret_side->blake3));
-	return 0;
+	return r;
 }
 
 /* The attributes of a file that are its own, in the journal's form. */
@@ -1192,7 +1228,7 @@ static int take_back(struct work *work, const char *path, int os_code)
 	                          promotion->box ? promotion->box : "", false, &recovery, &arena,
 	                          NULL);
 
-	if (r < 0)
+	if (r < 0 || recovery.result != NEXBOX_RECOVERY_TAKEN_BACK)
 		return stop(promotion, NEXBOX_COMMIT_FAILED, os_code,
 		            "promotion failed at '%s', and could not be taken back yet: run nex-box "
 		            "recover",
@@ -1265,6 +1301,7 @@ int nx_promote(struct nx_promotion *promotion, struct nexbox_error *err)
 	struct work work = {
 		.promotion = promotion,
 		.changeset = promotion->changeset,
+		.host = NX_SPOTS_INIT(promotion->workspace_fd),
 		.upper = NX_SPOTS_INIT(promotion->upper_fd),
 	};
 	int r;

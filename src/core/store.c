@@ -488,10 +488,19 @@ static void remove_store(struct nx_session *session)
 		restore_mtime(session->workspace_fd, &before);
 }
 
+/* What was not promoted to the end, or not taken back, is for recovery. */
+static bool is_half_done(const struct nx_session *session)
+{
+	return session->fd >= 0 &&
+	       (faccessat(session->fd, NX_JOURNAL_NAME, F_OK, AT_SYMLINK_NOFOLLOW) == 0 ||
+	        errno != ENOENT);
+}
+
 struct nx_session *nx_session_free(struct nx_session *session)
 {
 	if (!session)
 		return NULL;
+	session->kept = session->kept || is_half_done(session);
 	if (session->sessions_fd >= 0 && session->fd >= 0 && !session->kept)
 		remove_session(session->sessions_fd, session->id);
 	if (session->store_fd >= 0 && !session->kept)

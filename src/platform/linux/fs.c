@@ -525,9 +525,7 @@ static int find_writers(void *argument)
 			continue;
 		if (fcntl(fd, F_SETLEASE, F_RDLCK) < 0)
 			writers->busy[i] = errno == EAGAIN;
-		else
-			(void)fcntl(fd, F_SETLEASE, F_UNLCK);
-		(void)close(fd);
+		(void)close(fd); /* and with it the lease */
 	}
 	return 0;
 }
