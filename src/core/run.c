@@ -443,7 +443,8 @@ static int stage(struct run *run, struct nexbox_error *err)
 		.strategy = run->strategy,
 		.view_fd = run->view.upper_fd,
 		.session_fd = run->view.session_fd,
-		.is_fresh = run->strategy->is_apart || run->tier->is_open,
+		.is_fresh = run->strategy->is_apart || run->tier->is_open ||
+		            (run->options->flags & NEXBOX_RUN_KEEP),
 		.fd = -1,
 	};
 	int r;

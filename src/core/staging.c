@@ -8,6 +8,7 @@
 
 #include "core/clone.h"
 #include "core/compare.h"
+#include "core/remove.h"
 #include "platform/fs.h"
 
 struct spot {
@@ -78,26 +79,6 @@ static int dress(const struct nx_change *change, const struct spot *spot, struct
 		return failed(change, errno, err);
 	return 0;
 }
-
-static int settle(const struct nx_staging *staging, const struct nx_changeset *changeset,
-                  struct nexbox_error *err)
-{
-	for (size_t i = 0; i < changeset->n_changes; i++) {
-		const struct nx_change *change = &changeset->changes[i];
-		AUTO_SPOT spot = { .dir_fd = -1 };
-		int r;
-
-		if (!moves(change) || change->entry.type == NEXBOX_TYPE_DIRECTORY)
-			continue;
-		r = open_parent(staging->view_fd, change->entry.path, &spot);
-		r = r < 0 ? failed(change, -r, err) : dress(change, &spot, err);
-		if (r < 0)
-			return r;
-	}
-	return 0;
-}
-
-/* ---- fresh copies ----------------------------------------------------------- */
 
 /* The folders of @path that are not there yet; they stand for the workspace's. */
 static int make_way(int root_fd, const char *path)
@@ -196,6 +177,11 @@ static int stage(const struct nx_staging *staging, const struct nx_changeset *ch
 		r = copy_folder(staging, change, &to);
 		return r < 0 ? failed(change, -r, err) : 0;
 	}
+	if (!staging->is_fresh) {
+		if (linkat(from.dir_fd, from.name, to.dir_fd, to.name, 0) < 0)
+			return failed(change, errno, err);
+		return moves(change) ? dress(change, &to, err) : 0;
+	}
 	r = link_copy(staging, changeset, i, &to);
 	if (r < 0)
 		return failed(change, -r, err);
@@ -205,7 +191,7 @@ static int stage(const struct nx_staging *staging, const struct nx_changeset *ch
 	return r < 0 || !moves(change) ? r : dress(change, &to, err);
 }
 
-/* The changeset is from now on about the copies. */
+/* Folders, now that they are filled; of copies, the changeset is about them now. */
 static int adopt(const struct nx_staging *staging, struct nx_changeset *changeset,
                  struct nexbox_error *err)
 {
@@ -227,6 +213,8 @@ static int adopt(const struct nx_staging *staging, struct nx_changeset *changese
 			if (r < 0)
 				return r;
 		}
+		if (!staging->is_fresh)
+			continue;
 		if (fstatat(spot.dir_fd, spot.name, &st, AT_SYMLINK_NOFOLLOW) < 0)
 			return failed(change, errno, err);
 		change->device = st.st_dev;
@@ -248,15 +236,11 @@ static int copy_root_xattr(const struct nx_staging *staging, struct nexbox_error
 int nx_staging_make(struct nx_staging *staging, struct nx_changeset *changeset,
                     struct nexbox_error *err)
 {
-	int r = 0;
+	/* One of an earlier promotion that was refused. */
+	int r = nx_remove_tree(staging->session_fd, NX_STAGING_NAME);
 
-	if (!staging->is_fresh) {
-		staging->fd = fcntl(staging->view_fd, F_DUPFD_CLOEXEC, 3);
-		if (staging->fd < 0)
-			return nx_fail(err, NEXBOX_E_SYSTEM, errno, "staging",
-			               "cannot open the view");
-		return settle(staging, changeset, err);
-	}
+	if (r < 0)
+		return nx_fail(err, NEXBOX_E_SYSTEM, -r, "staging", "cannot empty the store");
 	if (mkdirat(staging->session_fd, NX_STAGING_NAME, 0700) < 0)
 		return nx_fail(err, NEXBOX_E_SYSTEM, errno, "staging",
 		               "cannot make a folder in the store");

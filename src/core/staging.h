@@ -5,25 +5,31 @@
  * Between a clone and its promotion: the entries that are to be promoted are made to
  * be, on the disk, what the changeset says that they are.
  *
+ * A small tree is made beside the clone, with nothing in it but the changes, as a layer
+ * would have them: it is what takes part in the transaction, and what goes to history.
+ * Its files are the clone's own, under a second name; the clone stays as it was, for a
+ * promotion that is refused.
+ *
+ * They get inodes of their own instead where the clone is on another subvolume, where
+ * a process that is still somewhere could hold the old one (DESIGN, decision 6), and
+ * where the box is kept and may be run again.
+ *
  * A clone cannot have everything that the workspace has (an owner that the caller may
- * not give), and the changeset shows such an entry as if it had. What the box wrote
- * may have to become a fresh inode as well: where the clone is on another subvolume,
- * and where a process that is still somewhere could hold the old one (DESIGN,
- * decision 6). Then a small tree is made beside the clone, with nothing in it but
- * the changes, and that is promoted.
+ * not give), and the changeset shows such an entry as if it had: what is staged gets
+ * it, or nothing is promoted.
  */
 
 #include "core/changeset.h"
 
-/* The folder of fresh copies, in the session's. */
-#define NX_STAGING_NAME "staged"
+/* In the session's folder: where a layer is, too. */
+#define NX_STAGING_NAME "upper"
 
 /**
  * struct nx_staging - from where to where
  * @strategy:   (borrowed)
  * @view_fd:    (borrowed) root of the clone
  * @session_fd: (borrowed)
- * @is_fresh:   every file gets an inode of its own
+ * @is_fresh:   every file gets an inode of its own, and the changeset is about it
  * @fd:         (out, owned) root of what is to be promoted
  */
 struct nx_staging {
@@ -37,7 +43,7 @@ struct nx_staging {
 /**
  * nx_staging_make() - make what is to be promoted
  * @staging:   (borrowed)
- * @changeset: (borrowed) of a clone; its inodes become those of what was made
+ * @changeset: (borrowed) of a clone
  * @err:       (out)
  *
  * Return: 0, or a negative nexbox_errc; nothing has been promoted then.
