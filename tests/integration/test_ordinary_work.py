@@ -43,7 +43,7 @@ GIT = {
     "a new repository in a subfolder": "git init -q sub; cd sub; echo x > x; git add x; git commit -qm x",
     "a bare one": "git init -q --bare data/fixture.git",
     "a clone in a subfolder": "git clone -q --no-hardlinks . sub; git -C sub checkout -q -b t",
-    "a submodule": "git submodule --quiet add -b main \"file://$PWD/../bare.git\" lib; git commit -qm sub; git submodule --quiet update --init; git submodule --quiet deinit -f lib",
+    "a submodule": "git submodule --quiet add -b main \"file://$PWD/.git\" lib; git commit -qm sub; git submodule --quiet update --init; git submodule --quiet deinit -f lib",
     "sparse checkout": "git sparse-checkout set src; git sparse-checkout disable",
     "a patch queue": "git format-patch -q -1 -o p; git reset -q --hard HEAD~1; git am -q p/*",
     "deleting a hook": "rm .git/hooks/pre-commit",
