@@ -191,7 +191,7 @@ static int stage(const struct nx_staging *staging, const struct nx_changeset *ch
 	return r < 0 || !moves(change) ? r : dress(change, &to, err);
 }
 
-/* Folders, now that they are filled; of copies, the changeset is about them now. */
+/* Folders, now that they are filled; and the changeset is about what was made. */
 static int adopt(const struct nx_staging *staging, struct nx_changeset *changeset,
                  struct nexbox_error *err)
 {
@@ -213,7 +213,8 @@ static int adopt(const struct nx_staging *staging, struct nx_changeset *changese
 			if (r < 0)
 				return r;
 		}
-		if (!staging->is_fresh)
+		/* A file under a second name is the one that it was. */
+		if (!staging->is_fresh && change->entry.type != NEXBOX_TYPE_DIRECTORY)
 			continue;
 		if (fstatat(spot.dir_fd, spot.name, &st, AT_SYMLINK_NOFOLLOW) < 0)
 			return failed(change, errno, err);
