@@ -493,9 +493,6 @@ static void promote(struct run *run)
 	} else if (promotion.status == NEXBOX_COMMIT_PROMOTED ||
 	           promotion.status == NEXBOX_COMMIT_NOTHING) {
 		set_commit(run, promotion.status, "");
-		/* What the host had there is in the box now, and nowhere else. */
-		run->keep |= promotion.drift.n_objections > 0 &&
-		             run->spec.commit.on_conflict == NEXBOX_ON_CONFLICT_OURS;
 	} else {
 		not_promoted(run, promotion.status, promotion.reason);
 	}
