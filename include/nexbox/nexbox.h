@@ -109,7 +109,12 @@ enum nexbox_run_flags {
 	 * from it and no helper program is started, which saves one exec (about
 	 * 0.5 ms). Never set it in a process with threads or a large heap.
 	 */
-	NEXBOX_RUN_FORK = 1u << 6
+	NEXBOX_RUN_FORK = 1u << 6,
+	/*
+	 * With COMMIT: the promotion survives a loss of power from the moment that
+	 * it is reported. Each file and each folder is synced once, the journal twice.
+	 */
+	NEXBOX_RUN_DURABLE = 1u << 12
 };
 
 /** enum nexbox_grant_kind - what a path outside the workspace is to the command */

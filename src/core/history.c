@@ -119,6 +119,9 @@ int nx_history_take(int store_fd, int session_fd, const struct nx_journal *journ
 	r = move(session_fd, fd, NX_HISTORY_UPPER);
 	if (r == 0)
 		r = move(session_fd, fd, NX_HISTORY_UNDO);
+	/* An empty one may be gone with the session's other folders. */
+	if (r == 0 && mkdirat(fd, NX_HISTORY_UNDO, 0700) < 0 && errno != EEXIST)
+		r = -errno;
 	return r < 0 ? r : move(session_fd, fd, NX_JOURNAL_NAME);
 }
 

@@ -478,13 +478,12 @@ static bool is_good_path(const char *path, bool may_be_root)
 const char *nx_journal_next_xattr(const struct nx_piece *list, size_t *at,
                                   struct nx_piece *ret_value)
 {
-	const char *data = list->data;
-	const char *name = data + *at;
 	size_t left = list->size - *at;
-	size_t n = strnlen(name ? name : "", left);
+	const char *name = left > 0 ? (const char *)list->data + *at : "";
+	size_t n = strnlen(name, left);
 	uint32_t size;
 
-	if (left == 0 || n == 0 || n > XATTR_NAME_SIZE_MAX || left - n < 1 + sizeof(size))
+	if (n == 0 || n > XATTR_NAME_SIZE_MAX || left - n < 1 + sizeof(size))
 		return NULL;
 	memcpy(&size, name + n + 1, sizeof(size));
 	size = le32toh(size);

@@ -42,6 +42,16 @@ static int open_folder(int dir_fd, const char *name)
 	return fd < 0 ? -errno : fd;
 }
 
+/* An empty one may be gone with the session's other folders. */
+static int open_undo(const struct folder *folder)
+{
+	int fd = open_folder(folder->fd, NX_HISTORY_UNDO);
+
+	if (fd != -ENOENT || mkdirat(folder->fd, NX_HISTORY_UNDO, 0700) < 0)
+		return fd;
+	return open_folder(folder->fd, NX_HISTORY_UNDO);
+}
+
 /* The journal's strings end with the journal. */
 static int keep_left(struct folder *folder, const struct nx_switch *steps)
 {
@@ -70,7 +80,7 @@ static int take_back(struct folder *folder, enum nx_direction direction)
 		.workspace_fd = folder->workspace_fd,
 	};
 	NX_AUTO_FD upper_fd = open_folder(folder->fd, NX_HISTORY_UPPER);
-	NX_AUTO_FD undo_fd = open_folder(folder->fd, NX_HISTORY_UNDO);
+	NX_AUTO_FD undo_fd = open_undo(folder);
 	int r;
 
 	if (undo_fd < 0 || (upper_fd < 0 && upper_fd != -ENOENT))
@@ -315,7 +325,7 @@ static int undo_torn(struct folder *folder)
 		.is_torn = true,
 	};
 	NX_AUTO_FD upper_fd = open_folder(folder->fd, NX_HISTORY_UPPER);
-	NX_AUTO_FD undo_fd = open_folder(folder->fd, NX_HISTORY_UNDO);
+	NX_AUTO_FD undo_fd = open_undo(folder);
 	struct timespec line;
 	int r;
 

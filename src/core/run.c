@@ -462,6 +462,7 @@ static void promote(struct run *run)
 	struct nx_promotion promotion = {
 		.changeset = &outcome->changeset,
 		.strategy = run->view.strategy,
+		.flags = run->options->flags & NEXBOX_RUN_DURABLE ? NX_PROMOTE_DURABLE : 0,
 		.upper_fd = run->staged_fd >= 0 ? run->staged_fd : run->view.upper_fd,
 		.undo_fd = run->undo_fd,
 		.workspace_fd = run->spec.workspace_fd,
