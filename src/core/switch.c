@@ -67,8 +67,9 @@ bool nx_side_matches(const struct nx_side *side, const struct stat *st)
 {
 	if (st->st_ino != side->inode || (st->st_mode & S_IFMT) != (side->mode & S_IFMT))
 		return false;
-	return S_ISDIR(st->st_mode) ||
-	       ((uint64_t)st->st_size == side->size && same_time(&st->st_mtim, &side->mtime));
+	if (S_ISREG(st->st_mode) && (uint64_t)st->st_size != side->size)
+		return false;
+	return S_ISDIR(st->st_mode) || same_time(&st->st_mtim, &side->mtime);
 }
 
 /* The same, when a loss of power may have changed the size, and nothing else. */

@@ -119,7 +119,7 @@ void nx_switch_fini(struct nx_switch *work);
  * @side: (borrowed)
  * @st:   (borrowed) by lstat
  *
- * By inode, type, size and time; of a folder only the first two.
+ * By inode, type and time, and a regular file by its size; a folder by the first two.
  *
  * Return: true if so.
  * Context: anywhere.

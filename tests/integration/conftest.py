@@ -317,10 +317,19 @@ def marked(mark):
     return found
 
 
+# What stays after a promotion, for undo; a workspace that never promoted has no store at all.
+HISTORY = {".gitignore", "CACHEDIR.TAG", "boot", "history", "lock"}
+
+
 def assert_nothing_left(place):
-    """No store, no mount: the workspace is as if nex-box had never been there."""
-    left = sorted(str(p) for p in place.ws.glob(".nexbox/**/*"))
-    assert not (place.ws / ".nexbox").exists(), f"the store is left behind: {left[:8]}"
+    """No session and no mount: but for history the workspace is as if nex-box had never been there."""
+    store = place.ws / ".nexbox"
+    left = sorted(str(p) for p in store.glob("**/*"))
+    if any(store.glob("history/tx_*/journal")):
+        stray = {p.name for p in store.iterdir()} - HISTORY
+        assert not stray, f"the store holds more than history: {sorted(stray)}"
+    else:
+        assert not store.exists(), f"the store is left behind: {left[:8]}"
     mounts = [point for point in mounts_below(place.ws) if point != str(place.ws)]
     assert not mounts, f"a mount is left behind: {mounts}"
 
