@@ -266,20 +266,27 @@ int nx_cmd_history(int argc, char **argv)
 		                                  .keep_bytes = NEXBOX_GC_UNCHANGED };
 	const struct verb *verb = verbs;
 	struct nx_cli_text complaint;
+	int rest;
 	int i;
 
 	while (strcmp(verb->name, argv[0]) != 0)
 		verb++;
 	i = nx_cli_options_parse(verb->table, argc, argv, &options, &complaint);
+	/* The word may stand before options as well. */
+	if (i > 0 && i < argc && verb->n_words_max > 0 && !options.help) {
+		options.id = argv[i];
+		argv[i] = argv[0];
+		rest = nx_cli_options_parse(verb->table, argc - i, argv + i, &options, &complaint);
+		i = rest < 0 ? rest : i + rest;
+	}
 	if (i < 0)
 		return wrong_usage(&complaint);
 	if (options.help)
 		return print_help(verb);
-	if (argc - i > verb->n_words_max) {
+	if (i < argc) {
 		nx_cli_text_add(&complaint, "too many words for nex-box %s: ", verb->name);
-		nx_cli_text_add_quoted(&complaint, argv[i + verb->n_words_max]);
+		nx_cli_text_add_quoted(&complaint, argv[i]);
 		return wrong_usage(&complaint);
 	}
-	options.id = i < argc ? argv[i] : NULL;
 	return report(verb, &options);
 }
