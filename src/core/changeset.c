@@ -230,8 +230,11 @@ static int add_deleted_below(struct nx_walk *walk, const char *path)
 
 		if (!below)
 			return nx_walk_nomem(walk);
-		if (fstatat(fd, node.name, &node.st, AT_SYMLINK_NOFOLLOW) < 0)
+		if (fstatat(fd, node.name, &node.st, AT_SYMLINK_NOFOLLOW) < 0) {
+			if (errno != ENOENT)
+				return nx_walk_unreadable(walk, below, errno);
 			continue; /* the host has deleted it, too */
+		}
 		if (node.st.st_dev != walk->device)
 			continue;
 		change = add_change(walk, below, NEXBOX_ENTRY_DELETED, &node.st);
@@ -561,9 +564,14 @@ static int compare_name(struct nx_walk *walk, const struct nx_job *job, const st
 	} else if (layers->lower_fd >= 0) {
 		now.dir_fd = layers->lower_fd;
 		has_now = fstatat(now.dir_fd, name, &now.st, AT_SYMLINK_NOFOLLOW) == 0;
+		if (!has_now && errno != ENOENT)
+			return nx_walk_unreadable(walk, path, errno);
 	}
 	has_then = layers->host_fd >= 0 &&
 	           fstatat(layers->host_fd, name, &then.st, AT_SYMLINK_NOFOLLOW) == 0;
+	/* What cannot be looked at is not taken for what is not there. */
+	if (layers->host_fd >= 0 && !has_then && errno != ENOENT)
+		return nx_walk_unreadable(walk, path, errno);
 	/* A mount of the host's shows in the view, and is no part of it. */
 	if (has_then && then.st.st_dev != walk->device)
 		return 0;
