@@ -9,9 +9,18 @@
 #include "base/buf.h"
 #include "base/error.h"
 
-/** struct nx_mount - one line of the mount table; @path lives in the table */
+/**
+ * struct nx_mount - one line of the mount table; strings live in the table
+ * @path:   where it is mounted
+ * @device: of the filesystem, as "8:1"
+ * @root:   which folder of the filesystem it shows
+ * @type:   of the filesystem
+ */
 struct nx_mount {
 	const char *path;
+	const char *device;
+	const char *root;
+	const char *type;
 };
 
 /** struct nx_table - both tables */
