@@ -279,7 +279,7 @@ static const struct row rows[] = {
 	  .set = SOCK_PACKET,
 	  .profiles = NAMESPACES_TIER | LANDLOCK_TIER_NET },
 	{ .name = "socket",
-	  .error = EAFNOSUPPORT,
+	  .error = EACCES,
 	  .reason = "without a network namespace, every socket is the host's",
 	  .profiles = LANDLOCK_TIER },
 	{ .name = "connect", .error = EPERM, .reason = PAIRS, .profiles = LANDLOCK_TIER },
@@ -665,6 +665,8 @@ static const char *answer_name(const struct row *row)
 		return "EPERM";
 	case ENOSYS:
 		return "ENOSYS";
+	case EACCES:
+		return "EACCES";
 	case ENOTTY:
 		return "ENOTTY";
 	default:

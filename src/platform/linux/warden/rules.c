@@ -324,6 +324,22 @@ static int walk(struct builder *b, int dir_fd, const char *name, const char *pat
 	return grant_fd(b, fd, path, NX_LANDLOCK_READ);
 }
 
+/* A mount cannot be put into the view, and is no part of what is cloned. */
+static int refuse_nested(const struct builder *b)
+{
+	for (size_t i = 0; i < b->table.n_mounts; i++) {
+		const char *path = b->table.mounts[i].path;
+
+		if (nx_path_is_below(path, b->launch->workspace) &&
+		    strcmp(path, b->launch->workspace) != 0)
+			return nx_fail(b->err, NEXBOX_E_REFUSED, 0, "rules",
+			               "'%s' is a mount inside the workspace, which cannot be shown "
+			               "without user namespaces: unmount it",
+			               nx_quote(path));
+	}
+	return 0;
+}
+
 static int add_write_grant(struct builder *b, const char *path)
 {
 	for (size_t i = 0; i < b->n_hidden; i++)
@@ -383,6 +399,8 @@ int nx_rules_add(const struct nx_launch *launch, uint32_t flags, int ruleset_fd,
 		             .err = err };
 	int r = nx_table_read(&b.table, err);
 
+	if (r == 0)
+		r = refuse_nested(&b);
 	if (r == 0)
 		r = hide_all(&b);
 	if (r == 0)

@@ -31,7 +31,7 @@ enum nx_rules_flags {
  *
  * Return: 0, or a negative nexbox_errc.
  * Errors: NEXBOX_E_REFUSED a grant, or the workspace, contains what must stay
- *                          hidden.
+ *                          hidden; a mount lies in the workspace; --cow.
  *         NEXBOX_E_SYSTEM  the tree, or the mount table, cannot be read.
  *         NEXBOX_E_NOMEM   out of memory.
  * Context: any thread; not after fork.

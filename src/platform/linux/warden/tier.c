@@ -119,17 +119,19 @@ static uint32_t put_offsets(struct nx_buf *out, const uint32_t *offsets, size_t 
 static void lead(struct nx_buf *out, const char *value, const struct nx_launch *launch,
                  const char *view)
 {
-	for (;;) {
-		size_t n = strcspn(value, ":");
-		size_t workspace = strlen(launch->workspace);
+	size_t workspace = strlen(launch->workspace);
 
-		if (n >= workspace && strncmp(value, launch->workspace, workspace) == 0 &&
-		    (n == workspace || value[workspace] == '/')) {
+	for (;;) {
+		size_t n;
+
+		/* The workspace's own name may hold a ':'. */
+		if (strncmp(value, launch->workspace, workspace) == 0 &&
+		    strchr("/:", value[workspace])) {
 			nx_buf_puts(out, view);
-			nx_buf_append(out, value + workspace, n - workspace);
-		} else {
-			nx_buf_append(out, value, n);
+			value += workspace;
 		}
+		n = strcspn(value, ":");
+		nx_buf_append(out, value, n);
 		if (value[n] == '\0')
 			return;
 		nx_buf_puts(out, ":");
@@ -157,7 +159,7 @@ static uint32_t put_variable(struct nx_buf *out, const char *entry, const struct
 	if (is_variable(entry, "HOME") && !nx_path_is_below(value, launch->workspace))
 		nx_buf_printf(&text, "%s/" HOME_NAME, launch->session);
 	else if (is_variable(entry, "PWD"))
-		lead(&text, launch->directory, launch, view);
+		nx_buf_printf(&text, "%s%s", view, launch->directory + strlen(launch->workspace));
 	else
 		lead(&text, value, launch, view);
 	for (size_t i = 0; i < NX_ARRAY_SIZE(temporary); i++) {
@@ -267,7 +269,7 @@ static int build_plan(const struct nx_launch *launch, struct nx_buf *out, struct
 	(void)pthread_sigmask(SIG_SETMASK, NULL, &plan.signals);
 	if (!nx_buf_printf(&view, "%s/" NX_TREE_NAME, launch->session))
 		return nx_nomem(err, "plan");
-	lead(&directory, launch->directory, launch, view.data);
+	nx_buf_printf(&directory, "%s%s", view.data, launch->directory + strlen(launch->workspace));
 	nx_buf_append(out, &plan, sizeof(plan));
 	plan.argv = put_arguments(out, launch->argv);
 	plan.envp = put_environment(out, launch, view.data, &plan.path);
