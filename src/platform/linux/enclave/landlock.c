@@ -260,3 +260,19 @@ int nx_landlock_restrict(int ruleset_fd, int level)
 		return -errno;
 	return 0;
 }
+
+int nx_landlock_scope(void)
+{
+	const struct ruleset_attr attr = { .scoped = SCOPE_SIGNAL };
+	long fd;
+	int r;
+
+	if (find_abi() < 6)
+		return -EOPNOTSUPP;
+	fd = syscall(SYS_landlock_create_ruleset, &attr, sizeof(attr), 0UL);
+	if (fd < 0)
+		return -errno;
+	r = syscall(SYS_landlock_restrict_self, (int)fd, 0UL) < 0 ? -errno : 0;
+	(void)close((int)fd);
+	return r;
+}

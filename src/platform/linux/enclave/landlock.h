@@ -109,3 +109,14 @@ int nx_landlock_grant(int ruleset_fd, int level, int path_fd, uint32_t access);
  * Context: between fork and exec, with no_new_privs; system calls only.
  */
 int nx_landlock_restrict(int ruleset_fd, int level);
+
+/**
+ * nx_landlock_scope() - put the calling thread into a domain that confines signals only
+ *
+ * From then on it, and what it starts, can signal nobody but each other.
+ *
+ * Return: 0; -EOPNOTSUPP on a kernel without scopes (before level 6); or another
+ * negative errno.
+ * Context: with no_new_privs; system calls only.
+ */
+int nx_landlock_scope(void);

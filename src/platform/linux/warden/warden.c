@@ -42,6 +42,7 @@ struct warden {
 	struct nx_clerk clerk;
 	int level; /* of Landlock */
 	int ruleset_fd;
+	int signal[2];  /* to the reaper: a word, or the end of the warden */
 	int courier[2]; /* the filter's listener, from the command's process to the clerk */
 	int terminal_fd;
 	int slave_fd;
@@ -384,6 +385,48 @@ static void reap(const struct warden *w, int report_fd, pid_t command)
 	}
 }
 
+/*
+ * Ends every process that it may signal: that it may not signal the warden, which is
+ * of the same user, was the proof that these are the box's, and is asked for again.
+ */
+static _Noreturn void run_reaper(int word_fd, pid_t warden)
+{
+	char byte;
+
+	while (read(word_fd, &byte, 1) < 0 && errno == EINTR)
+		continue;
+	if (kill(warden, 0) == 0)
+		_exit(1);
+	(void)kill(-1, SIGKILL);
+	_exit(0);
+}
+
+/* Before the command: both, and all that follows, in one domain for signals. */
+static void start_reaper(struct warden *w)
+{
+	pid_t warden = getppid();
+	int r = nx_landlock_scope();
+	pid_t pid;
+
+	nx_close_p(&w->signal[1]);
+	if (r == -EOPNOTSUPP)
+		return; /* KERNEL < 6.12 */
+	if (r < 0)
+		fail(w, NX_STAGE_LANDLOCK, -r);
+	if (kill(warden, 0) == 0 || errno != EPERM)
+		fail(w, NX_STAGE_LANDLOCK, EPERM);
+	pid = fork();
+	if (pid < 0)
+		fail(w, NX_STAGE_PROCESS, errno);
+	if (pid == 0) {
+		/* Nothing of the box's may be held open, its terminal and pipes least of all. */
+		if (dup2(w->signal[0], 0) < 0 || close_range(1, ~0u, 0) < 0)
+			_exit(1);
+		run_reaper(0, warden);
+	}
+	nx_close_p(&w->signal[0]);
+}
+
 static _Noreturn void run_clerk(struct warden *w, int report_fd)
 {
 	struct pollfd fds[2] = { { .fd = make_signal_fd(), .events = POLLIN },
@@ -395,6 +438,7 @@ static _Noreturn void run_clerk(struct warden *w, int report_fd)
 		fail(w, NX_STAGE_PROCESS, errno);
 	if (fds[0].fd < 0)
 		fail(w, NX_STAGE_PROCESS, errno);
+	start_reaper(w);
 	if (w->terminal_fd >= 0)
 		send_started(w, NX_WIRE_READY);
 	command = start_command(w, report_fd);
@@ -439,16 +483,19 @@ struct post {
  * The end of everything below: no birth any more, then no life. Returns false when
  * something is still there after @patience_ms; -1: never gives up.
  */
-static bool end_tree(const struct post *post, int64_t patience_ms)
+static bool end_tree(const struct warden *w, const struct post *post, int64_t patience_ms)
 {
 	uint64_t begin = now_ms();
 
+	(void)!write(w->signal[1], "", 1);
 	(void)kill(post->clerk, SIGKILL);
 	for (int round = 0;; round++) {
 		struct pollfd poll_fd = { .fd = post->signal_fd, .events = POLLIN };
 		struct signalfd_siginfo info;
 
-		nx_family_kill();
+		/* What runs beside us as a bomb leaves us little time: give the reaper its own. */
+		if (w->level < 6 || round >= 20)
+			nx_family_kill();
 		if (nx_family_reap())
 			return true;
 		if (patience_ms >= 0 && now_ms() - begin >= (uint64_t)patience_ms)
@@ -459,9 +506,9 @@ static bool end_tree(const struct post *post, int64_t patience_ms)
 	}
 }
 
-static _Noreturn void give_up(const struct post *post)
+static _Noreturn void give_up(const struct warden *w, const struct post *post)
 {
-	(void)end_tree(post, -1);
+	(void)end_tree(w, post, -1);
 	_exit(1);
 }
 
@@ -489,14 +536,14 @@ static void linger(const struct warden *w)
 /* The end of the command is the end of the box; it is told when the tree is dead. */
 static _Noreturn void finish(const struct warden *w, const struct post *post, int status)
 {
-	bool alone = end_tree(post, PATIENCE_MS);
+	bool alone = end_tree(w, post, PATIENCE_MS);
 	const struct nx_wire wire = { .kind = NX_WIRE_EXITED, .value = status, .detail = alone };
 
 	send_wire(w, &wire, -1);
 	if (w->command.terminal)
 		linger(w);
 	if (!alone)
-		(void)end_tree(post, -1);
+		(void)end_tree(w, post, -1);
 	_exit(0);
 }
 
@@ -523,7 +570,7 @@ static void look_at_clerk(const struct warden *w, struct post *post)
 	read_report(w, post);
 	if (post->command)
 		finish(w, post, SIGKILL);
-	give_up(post);
+	give_up(w, post);
 }
 
 /* The caller's signals go to all of the command's group, as a terminal's would. */
@@ -533,7 +580,7 @@ static void obey(const struct warden *w, const struct post *post)
 	ssize_t n = recv(w->start->wire_fd, &wire, sizeof(wire), MSG_DONTWAIT);
 
 	if (n == 0 || (n < 0 && errno != EAGAIN && errno != EINTR))
-		give_up(post); /* it wants the end, or is gone */
+		give_up(w, post); /* it wants the end, or is gone */
 	if (n != (ssize_t)sizeof(wire) || wire.kind != NX_WIRE_SIGNAL || !post->command)
 		return;
 	if (kill(-post->command, wire.value) < 0)
@@ -561,12 +608,12 @@ static _Noreturn void watch(const struct warden *w, struct post *post)
 			uint64_t now = now_ms();
 
 			if (now >= deadline_ms)
-				give_up(post);
+				give_up(w, post);
 			timeout = deadline_ms - now < INT_MAX ? (int)(deadline_ms - now) : INT_MAX;
 		}
 		n = poll(fds, NX_ARRAY_SIZE(fds), timeout);
 		if ((n < 0 && errno != EINTR) || (n > 0 && fds[2].revents))
-			give_up(post);
+			give_up(w, post);
 		if (n <= 0)
 			continue;
 		if (fds[3].revents & POLLIN)
@@ -591,6 +638,7 @@ static void close_clerks(struct warden *w)
 	nx_close_p(&w->ruleset_fd);
 	nx_close_p(&w->courier[0]);
 	nx_close_p(&w->courier[1]);
+	nx_close_p(&w->signal[0]);
 	nx_close_p(&w->terminal_fd);
 	nx_close_p(&w->slave_fd);
 }
@@ -601,6 +649,7 @@ void nx_warden_run(const struct nx_init *start)
 		            .clerk = { .listener_fd = -1 },
 		            .level = nx_landlock_level(),
 		            .ruleset_fd = -1,
+		            .signal = { -1, -1 },
 		            .courier = { -1, -1 },
 		            .terminal_fd = -1,
 		            .slave_fd = -1 };
@@ -618,7 +667,7 @@ void nx_warden_run(const struct nx_init *start)
 	(void)prctl(PR_SET_NAME, "nxwarden");
 	(void)prctl(PR_SET_DUMPABLE, 0);
 	if (post.signal_fd < 0 || prctl(PR_SET_CHILD_SUBREAPER, 1) < 0 ||
-	    pipe2(report, O_CLOEXEC | O_NONBLOCK) < 0 ||
+	    pipe2(report, O_CLOEXEC | O_NONBLOCK) < 0 || pipe2(w.signal, O_CLOEXEC) < 0 ||
 	    socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, w.courier) < 0)
 		fail(&w, NX_STAGE_PROCESS, errno);
 	r = nx_caps_apply(getuid() == 0);

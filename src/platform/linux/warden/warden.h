@@ -2,17 +2,25 @@
 #pragma once
 
 /*
- * The first two processes of a box in the landlock tier. No PID namespace ends the
+ * The first processes of a box in the landlock tier. No PID namespace ends the
  * tree for us, so they do:
  *
- *	caller ── warden ── clerk ── command ── …
+ *	caller ── warden ── clerk ─┬─ command ── …
+ *	                           └─ reaper
  *
  * The warden does nothing but wait: for the wire, the caller's death, the deadline,
- * the clerk. Whatever ends the box, it ends the same way: the clerk is killed first,
- * and with it goes the only descriptor that lets a process be born (the filter asks
- * before every fork), so the tree is frozen; then every process found below is
- * killed, until there are no children left. Both are subreapers: nothing that the
- * command starts can leave the tree, and "no children" is the proof.
+ * the clerk. Both it and the clerk are subreapers: nothing that the command starts can
+ * leave the tree, and "no children" is the proof that all are dead.
+ *
+ * The reaper waits for the warden's word, or its death, and calls kill(-1, SIGKILL).
+ * With the clerk it lives in a Landlock domain that lets no signal out, and every
+ * process of the box lives in one nested in that: so this one call, which no fork can
+ * overtake, ends them all, and hits nobody else. It makes sure of that first.
+ *
+ * Before Landlock's level 6 there is no reaper. Then, and if something should be left,
+ * the tree is walked: the clerk is killed first, and with it goes the only descriptor
+ * that lets a process be born (the filter asks before every fork); then every process
+ * found below is killed, until there are no children left (family.h).
  *
  * The clerk (clerk.h) starts the command and answers the filter's questions. It
  * follows paths that the command has chosen, so it may hang on a dead file server;
