@@ -200,7 +200,7 @@ def test_a_race_between_look_and_deed(race, attacker, victims):
     assert look(victims) == before
     assert changed_time(victims) == times
     assert done > 0 and refused > 0, "the race did not take place"
-    attacker.bare(race, victims / "file", 300)
+    attacker.bare(race, victims / "file", 6000)
     assert changed_time(victims) != times
 
 
@@ -381,7 +381,7 @@ STRIKES = {
     "kill": "os.kill(int(a[0]), signal.SIGKILL)",
     "kill a group": "os.killpg(int(a[0]), signal.SIGKILL)",
     "tgkill": "call(234, int(a[0]), int(a[0]), 9)",
-    "rt_sigqueueinfo": "call(129, int(a[0]), 9, ctypes.create_string_buffer(128))",
+    "rt_sigqueueinfo": "call(129, int(a[0]), 9, struct.pack('iii', 9, 0, -1) + bytes(116))",
     "pidfd_send_signal": "call(424, call(434, int(a[0]), 0), 9, None, 0)",
     "SIGIO by a descriptor": "r, w = os.pipe(); fcntl.fcntl(r, 8, int(a[0])); fcntl.fcntl(r, 10, 9); fcntl.fcntl(r, 4, 0o20000); os.write(w, b'x'); time.sleep(.2); raise OSError(errno.EPERM, '')",
     "a limit on its time": "import resource; resource.prlimit(int(a[0]), resource.RLIMIT_CPU, (0, 0))",
@@ -394,6 +394,10 @@ STRIKES = {
     "ptrace": "call(101, 16, int(a[0]), None, None)",
     "its memory": "b = ctypes.create_string_buffer(8); v = struct.pack('QQ', ctypes.addressof(b), 8); call(311, int(a[0]), v, 1, struct.pack('QQ', 4096, 8), 1, 0)",
     "its descriptor": "call(438, call(434, int(a[0]), 0), 0, 0)",
+    "its environment": "print(open('/proc/%s/environ' % a[0]).read()[0])",
+    "its name": "print(open('/proc/%s/cmdline' % a[0]).read()[0])",
+    "its state": "print(open('/proc/%s/stat' % a[0]).read()[0])",
+    "the list of all": "print(len(os.listdir('/proc')))",
     "its oom score": "open('/proc/%s/oom_score_adj' % a[0], 'w').write('1000')",
 }
 
@@ -515,6 +519,19 @@ def test_nothing_outlives_its_keepers(who, user_attacker, nexbox, mark):
             wait_until(lambda: len(marked(mark)) < 4, what="the command's end")
         else:
             wait_until(lambda: not marked(mark), what="the tree's end")
+
+
+def test_no_process_but_its_own_can_be_read(attacker):
+    """Attack: try every number for an environment or a root. Class: secrets. Stops: Landlock, keepers not dumpable."""
+    code = (
+        "for p in range(1, int(open('/proc/sys/kernel/pid_max').read()) if len(a) else 70000):\n"
+        "  for n in ('environ', 'maps', 'cmdline', 'root/etc/passwd', 'fd/0', 'cwd/file'):\n"
+        "    if p == os.getpid() or p > 70000: continue\n"
+        "    try: open('/proc/%d/%s' % (p, n), 'rb').read(1); print(p, n)\n"
+        "    except OSError: pass\n"
+    )
+    assert attacker.say(code) == ""
+    assert "cmdline" in attacker.bare(code)
 
 
 # ---- the terminal ----

@@ -87,13 +87,67 @@ int nx_enclave_send(struct nx_enclave *enclave, enum nx_wire_kind kind, const in
 int nx_enclave_launch(struct nx_enclave *enclave, const struct nx_launch *launch,
                       struct nexbox_error *err);
 
-/* The slots of struct nx_tier that do not differ; see there. */
+/* The slots of struct nx_tier that do not differ; its comments say more. */
+
+/**
+ * nx_enclave_event_fd() - the slot event_fd
+ * @enclave: (borrowed)
+ *
+ * Return: a descriptor, borrowed.
+ * Context: any thread.
+ */
 int nx_enclave_event_fd(const struct nx_enclave *enclave);
+
+/**
+ * nx_enclave_process_fd() - the slot process_fd
+ * @enclave: (borrowed)
+ *
+ * Return: a descriptor, borrowed.
+ * Context: any thread.
+ */
 int nx_enclave_process_fd(const struct nx_enclave *enclave);
+
+/**
+ * nx_enclave_next_event() - the slot next_event
+ * @enclave:   (borrowed)
+ * @ret_event: (out)
+ * @err:       (out, optional)
+ *
+ * Return: 0, or a negative nexbox_errc with NX_EVENT_FAILED.
+ * Errors: NEXBOX_E_SYSTEM      a stage failed.
+ *         NEXBOX_E_UNSUPPORTED this host does not allow a stage.
+ * Context: any thread.
+ */
 int nx_enclave_next_event(struct nx_enclave *enclave, struct nx_event *ret_event,
                           struct nexbox_error *err);
+
+/**
+ * nx_enclave_signal() - the slot signal
+ * @enclave:       (borrowed)
+ * @signal_number: which
+ *
+ * Return: nothing.
+ * Context: any thread.
+ */
 void nx_enclave_signal(struct nx_enclave *enclave, int signal_number);
+
+/**
+ * nx_enclave_kill() - the slot kill
+ * @enclave: (borrowed)
+ *
+ * Return: nothing.
+ * Context: any thread.
+ */
 void nx_enclave_kill(struct nx_enclave *enclave);
+
+/**
+ * nx_enclave_cow_places() - the slot cow_places
+ * @enclave:      (borrowed)
+ * @ret_n_places: (out)
+ *
+ * Return: an array of *@ret_n_places, borrowed until nx_enclave_free().
+ * Context: any thread.
+ */
 const struct nx_cow_place *nx_enclave_cow_places(const struct nx_enclave *enclave,
                                                  size_t *ret_n_places);
 
