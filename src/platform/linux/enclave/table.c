@@ -63,7 +63,7 @@ static bool parse_mount(struct nx_arena *arena, char *line, struct nx_mount *mou
 	return mount->device && mount->root && mount->path && mount->type;
 }
 
-static int read_mounts(struct nx_table *table, struct nexbox_error *err)
+int nx_table_read_mounts(struct nx_table *table, struct nexbox_error *err)
 {
 	NX_CLEANUP(nx_buf_fini) struct nx_buf text = NX_BUF_INIT;
 	char *rest;
@@ -213,7 +213,7 @@ static int read_sockets(struct nx_table *table, struct nexbox_error *err)
 
 int nx_table_read(struct nx_table *table, struct nexbox_error *err)
 {
-	int r = read_mounts(table, err);
+	int r = nx_table_read_mounts(table, err);
 
 	return r < 0 ? r : read_sockets(table, err);
 }

@@ -47,6 +47,18 @@ struct nx_table {
 int nx_table_read(struct nx_table *table, struct nexbox_error *err);
 
 /**
+ * nx_table_read_mounts() - read the first of them only
+ * @table: (borrowed) zeroed
+ * @err:   (out, optional)
+ *
+ * Return: 0, or a negative nexbox_errc.
+ * Errors: NEXBOX_E_SYSTEM /proc cannot be read.
+ *         NEXBOX_E_NOMEM  out of memory.
+ * Context: any thread; not after fork.
+ */
+int nx_table_read_mounts(struct nx_table *table, struct nexbox_error *err);
+
+/**
  * nx_table_fini() - free them
  * @table: (borrowed)
  *

@@ -177,11 +177,16 @@ static int check_workspace(struct builder *b, const char *path)
 
 static int hide_secrets(struct builder *b, const char *home)
 {
+	NX_AUTO_FD home_fd = open(home, O_PATH | O_DIRECTORY | O_CLOEXEC);
 	int r = 0;
 
 	for (size_t i = 0; r == 0 && nx_secrets[i]; i++) {
-		const char *path = join(b, home, nx_secrets[i]);
+		const char *path;
 
+		/* Most are not there, and this is the cheapest way to know it. */
+		if (home_fd >= 0 && faccessat(home_fd, nx_secrets[i], F_OK, AT_SYMLINK_NOFOLLOW) < 0)
+			continue;
+		path = join(b, home, nx_secrets[i]);
 		if (path && is_given_back(b->launch, path))
 			continue;
 		r = check_workspace(b, path);
@@ -397,7 +402,7 @@ int nx_rules_add(const struct nx_launch *launch, uint32_t flags, int ruleset_fd,
 		             .ruleset_fd = ruleset_fd,
 		             .level = level,
 		             .err = err };
-	int r = nx_table_read(&b.table, err);
+	int r = nx_table_read_mounts(&b.table, err);
 
 	if (r == 0)
 		r = refuse_nested(&b);
