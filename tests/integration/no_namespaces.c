@@ -2,9 +2,10 @@
 /*
  * Runs a program on what looks like a host without user namespaces: a filter answers
  * unshare, clone with namespace flags, setns, mount and clone3, as Docker's default
- * profile does ("docker"), or all of them with EPERM ("eperm") or ENOSYS ("enosys").
+ * profile does ("docker"), or all of them with EPERM ("eperm") or ENOSYS ("enosys"). With
+ * "nolandlock" there is no Landlock either.
  *
- * Usage: no_namespaces docker|eperm|enosys PROGRAM [ARG...]
+ * Usage: no_namespaces docker|eperm|enosys|nolandlock PROGRAM [ARG...]
  */
 #include <errno.h>
 #include <linux/filter.h>
@@ -17,8 +18,8 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#define NAMESPACES                                                                             \
-	(CLONE_NEWNS | CLONE_NEWCGROUP | CLONE_NEWUTS | CLONE_NEWIPC | CLONE_NEWUSER |         \
+#define NAMESPACES                                                                     \
+	(CLONE_NEWNS | CLONE_NEWCGROUP | CLONE_NEWUTS | CLONE_NEWIPC | CLONE_NEWUSER | \
 	 CLONE_NEWPID | CLONE_NEWNET)
 #define IF(number, yes, no) BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, (number), (yes), (no))
 #define ANSWER(value) BPF_STMT(BPF_RET | BPF_K, (value))
@@ -28,6 +29,7 @@ int main(int argc, char **argv)
 {
 	unsigned int refused = SECCOMP_RET_ERRNO | EPERM;
 	unsigned int clone3 = SECCOMP_RET_ERRNO | ENOSYS;
+	unsigned int landlock = SECCOMP_RET_ALLOW;
 
 	if (argc < 3)
 		return 125;
@@ -35,19 +37,23 @@ int main(int argc, char **argv)
 		refused = clone3;
 	else if (strcmp(argv[1], "eperm") == 0)
 		clone3 = refused;
+	else if (strcmp(argv[1], "nolandlock") == 0)
+		landlock = SECCOMP_RET_ERRNO | ENOSYS;
 	struct sock_filter code[] = {
 		LOAD(nr),
-		IF(SYS_clone3, 8, 0),
-		IF(SYS_unshare, 8, 0),
-		IF(SYS_setns, 7, 0),
-		IF(SYS_mount, 6, 0),
-		IF(SYS_fsopen, 5, 0),
+		IF(SYS_clone3, 9, 0),
+		IF(SYS_unshare, 9, 0),
+		IF(SYS_setns, 8, 0),
+		IF(SYS_mount, 7, 0),
+		IF(SYS_fsopen, 6, 0),
+		IF(444 /* landlock_create_ruleset */, 6, 0),
 		IF(SYS_clone, 0, 2),
 		LOAD(args[0]),
 		BPF_JUMP(BPF_JMP | BPF_JSET | BPF_K, NAMESPACES, 2, 0),
 		ANSWER(SECCOMP_RET_ALLOW),
 		ANSWER(clone3),
 		ANSWER(refused),
+		ANSWER(landlock),
 	};
 	const struct sock_fprog program = { sizeof(code) / sizeof(code[0]), code };
 
