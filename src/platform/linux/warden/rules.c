@@ -214,12 +214,14 @@ static int hide_all(struct builder *b)
 	for (size_t i = 0; r == 0 && i < NX_ARRAY_SIZE(private_places); i++)
 		if (!is_given_back(launch, private_places[i]))
 			r = hide(b, private_places[i]);
+	/* Something hidden in /proc, and what is made in it later cannot be read: all or that. */
 	for (size_t i = 0; r == 0 && i < NX_ARRAY_SIZE(masked); i++)
-		r = hide_one(b, masked[i]);
+		if (!(b->flags & NX_RULES_PROCESSES) || !nx_path_is_below(masked[i], "/proc"))
+			r = hide_one(b, masked[i]);
 	for (size_t i = 0; r == 0 && i < b->table.n_mounts; i++)
 		for (size_t k = 0; r == 0 && k < NX_ARRAY_SIZE(telling_types); k++)
 			if (strcmp(b->table.mounts[i].type, telling_types[k]) == 0 &&
-			    strcmp(b->table.mounts[i].path, "/proc") != 0)
+			    !nx_path_is_below(b->table.mounts[i].path, "/proc"))
 				r = hide_one(b, b->table.mounts[i].path);
 	return r;
 }
