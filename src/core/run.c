@@ -679,7 +679,8 @@ static int pass_over(struct run *run, const struct nexbox_error *why, struct nex
 /*
  * The tiers, best first, and in each the strategies: the first pair that works is
  * the one. Nothing is probed; what fails, fails before the command has started, and
- * is taken away whole. When nothing works, the best pair's reason is the answer.
+ * is taken away whole. When nothing works, the best pair's reason is the answer, or that
+ * of a tier that could run here, but not this.
  */
 static int attempt_all(struct run *run, struct nexbox_error *err)
 {
@@ -705,7 +706,10 @@ static int attempt_all(struct run *run, struct nexbox_error *err)
 				*err = error;
 				return r;
 			}
-			if (!first.code)
+			/* What this very run asks too much of says more than what is missing. */
+			if (!first.code ||
+			    (first.code == NEXBOX_E_UNSUPPORTED && error.code == NEXBOX_E_REFUSED &&
+			     strcmp(error.where, "guarantees") != 0))
 				first = error;
 			tier_fails = strcmp(error.where, NX_WHERE_VIEW) != 0 &&
 			             strcmp(error.where, "guarantees") != 0;

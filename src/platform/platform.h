@@ -159,7 +159,9 @@ enum nx_launch_flags {
  * @workspace:    real path of the workspace
  * @session:      path of the session's folder, which need not be there yet
  * @argv, @envp:  NULL-terminated
- * @directory:    where it starts: absolute, inside the workspace
+ * @directory:    where it starts: absolute, inside the workspace. A tier that cannot
+ *                mount the view there starts it at the same place of the view, and
+ *                leads the environment's paths there
  * @home:         the home directory that gets a layer of its own, thrown away;
  *                NULL when there is none, or the view covers it
  * @secret_homes: where credentials are looked for and hidden; ends early with NULL

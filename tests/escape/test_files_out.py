@@ -133,6 +133,7 @@ def test_a_redirected_file_is_not_the_callers(name, number, attacker, target, ho
     assert look(host) != before, "the attack does not work"
 
 
+@pytest.mark.tier("namespaces")
 def test_root_of_other_processes(root_attacker, host):
     """Attack: write through /proc/PID/root of every process there is. Class: files out. Stops: pid namespace, /proc.
 
@@ -170,6 +171,7 @@ for name in ('cwd', 'root', 'exe', 'fd/0', 'fd/1', 'fd/2', 'fd/3', 'fd/4', 'fd/5
         victim.wait()
 
 
+@pytest.mark.tier("namespaces")
 def test_the_host_is_read_only_and_what_is_writable_is_the_boxs(attacker):
     """Attack: find a mount that can be written to. Class: files out. Stops: mounts.
 
@@ -219,6 +221,7 @@ def test_mounts_cannot_be_changed(name, root_attacker):
     assert root_attacker.bare(alone + REMOUNTS[name], ws) == ""
 
 
+@pytest.mark.tier("namespaces")
 def test_a_mount_made_by_the_host_later_is_not_in_the_box(attacker, host, nexbox, needs_root):
     """Attack: wait for a writable mount to appear. Class: files out. Stops: mounts (private propagation)."""
     (host / "m").mkdir()

@@ -188,6 +188,7 @@ def test_a_server_in_another_network_namespace(attacker, host, needs_root):
 
 
 @known_limit("socket")
+@pytest.mark.tier("namespaces")
 def test_a_socket_below_a_mount_in_the_workspace(root_attacker, serve):
     """Attack: connect to a socket in a folder that is mounted inside the workspace. Class: host sockets.
 

@@ -120,6 +120,7 @@ def field(text, name):
     return next(line.split()[1] for line in text.splitlines() if line.startswith(f"{name}:"))
 
 
+@pytest.mark.tier("namespaces")
 def test_no_capability_and_no_way_back(attacker):
     """Attack: find a capability left. Class: kernel surface. Stops: caps, no_new_privs."""
     allowed = 0x4FB if attacker.owner.is_root else 0  # CHOWN DAC_OVERRIDE FOWNER FSETID KILL SETGID SETUID NET_BIND_SERVICE

@@ -28,6 +28,7 @@ def listener(request):
         yield s
 
 
+@pytest.mark.tier("namespaces")
 def test_tcp_to_a_server_of_the_host(attacker, listener):
     """Attack: connect to a service on the host's addresses. Class: network. Stops: net namespace."""
     address = listener.getsockname()[:2]
@@ -53,6 +54,7 @@ def test_udp_to_the_host(attacker):
         assert s.recv(9) == b"hello"
 
 
+@pytest.mark.tier("namespaces")
 def test_the_only_interface_is_lo(attacker, needs_root):
     """Attack: look for another interface, and for a route. Class: network. Stops: net namespace."""
     code = "print(*sorted(n for _, n in socket.if_nameindex()))"
@@ -66,6 +68,7 @@ def test_the_only_interface_is_lo(attacker, needs_root):
         subprocess.run(["ip", "link", "del", "nxdummy0"], check=False, capture_output=True)
 
 
+@pytest.mark.tier("namespaces")
 def test_the_network_of_other_processes(root_attacker):
     """Attack: enter the host's network by setns on any /proc/PID/ns/net. Class: network. Stops: pid namespace, seccomp."""
     code = """
@@ -103,6 +106,7 @@ def test_sockets_that_go_round_the_network(name, root_attacker, user_attacker):
     assert bare.strip() == "made" or bare.split()[1] in ("EAFNOSUPPORT", "ESOCKTNOSUPPORT"), bare
 
 
+@pytest.mark.tier("namespaces")
 def test_the_network_cannot_be_configured(root_attacker):
     """Attack: add an interface, an address. Class: network. Stops: caps (none over the namespace)."""
     code = "fcntl.ioctl(socket.socket(), 0x8914, struct.pack('16sh14x', b'lo', 0))"  # SIOCSIFFLAGS: down

@@ -34,6 +34,7 @@ IN_THE_WAY = {
 
 
 @pytest.mark.parametrize("name", IN_THE_WAY)
+@pytest.mark.tier("namespaces")
 def test_special_files_are_not_followed_or_opened(name, attacker, host):
     """Attack: put a link, a FIFO or a socket where the promotion writes or hashes. Class: promotion time.
 

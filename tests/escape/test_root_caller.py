@@ -83,6 +83,7 @@ def test_release_agent(root_attacker):
     assert not root_attacker.bare("call(272, 0x20000);" + code, root_attacker.ws).startswith("refused: EPERM")
 
 
+@pytest.mark.tier("namespaces")
 def test_files_of_others_on_the_host(root_attacker, ordinary):
     """Attack: use the capabilities over files that root keeps on a stranger's file of the host. Class: root caller.
 
@@ -131,6 +132,7 @@ for f in ('/proc/kcore', '/proc/kmsg', '/proc/keys'):
     assert "True" in root_attacker.bare(code)
 
 
+@pytest.mark.tier("namespaces")
 def test_the_program_itself_cannot_be_overwritten(root_attacker, nexbox):
     """Attack: overwrite or chmod nex-box by its path and by /proc/PID/exe (CVE-2019-5736). Class: root caller.
 

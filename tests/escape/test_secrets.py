@@ -173,6 +173,7 @@ def test_credential_variables_are_dropped(attacker):
     assert attacker.say(code, env=env, options=["--env", "GITHUB_TOKEN"]).split() == ["GITHUB_TOKEN"]
 
 
+@pytest.mark.tier("namespaces")
 def test_the_callers_environment_is_in_no_process_of_the_box(attacker):
     """Attack: read dropped variables from /proc/*/environ: init was forked from nex-box. Class: secrets.
 

@@ -3,6 +3,7 @@
 
   NEXBOX             the binary under test (default: build/nex-box)
   NEXBOX_TEST_DIR    where workspaces are made (default: /var/tmp); put it on the filesystem to test
+  NEXBOX_TEST_TIER   "landlock": as on a host that hands out no user namespaces (no_namespaces.c)
   NEXBOX_TEST_SLACK  factor on every limit of time (default: 1; 4 suits a sanitizer build)
 """
 
@@ -38,6 +39,7 @@ def allowed_skips():
 
 def pytest_configure(config):
     config.addinivalue_line("markers", "slow: takes more than some seconds (left out by tools/check --quick)")
+    config.addinivalue_line("markers", "tier(NAME…): only in these tiers (see NEXBOX_TEST_TIER)")
     config.addinivalue_line("markers", "exact: measures time closely; not for sanitizer builds")
     config.stash[SKIPS] = []
 
@@ -96,14 +98,57 @@ def pytest_runtest_call(item):
 # ---- the tool and the users ----
 
 
+TIER = os.environ.get("NEXBOX_TEST_TIER", "namespaces")
+
+
+def pytest_collection_modifyitems(items):
+    """Tests of what only one tier has, and limits of the landlock tier that docs/threat-model.md names."""
+    kept = [item for item in items if TIER in [t for m in item.iter_markers("tier") for t in m.args] or not any(item.iter_markers("tier"))]
+    items[:] = kept
+
+
 @pytest.fixture(scope="session")
-def nexbox():
+def bare_nexbox():
     """The binary under test, reachable for every user."""
     binary = Path(os.environ.get("NEXBOX", PROJECT / "build/nex-box")).resolve()
     assert os.access(binary, os.X_OK), f"no nex-box at {binary}: build it, or set NEXBOX"
     closed = [str(p) for p in binary.parents if not p.stat().st_mode & 0o001]
     assert not closed, f"an ordinary user cannot reach {binary}: {closed[0]} is closed"
     return str(binary)
+
+
+@pytest.fixture(scope="session")
+def no_namespaces():
+    """A program that takes user namespaces away from what it runs, as Docker's profile does."""
+    folder = Path(tempfile.mkdtemp(prefix="nexbox-tier.", dir="/var/tmp"))
+    folder.chmod(0o755)
+    program = folder / "no_namespaces"
+    source = PROJECT / "tests/integration/no_namespaces.c"
+    subprocess.run(["cc", "-O1", "-Wall", "-Werror", "-o", program, source], check=True)
+    yield program
+    shutil.rmtree(folder)
+
+
+@pytest.fixture(scope="session")
+def without_namespaces(no_namespaces, bare_nexbox):
+    """nex-box as it is on a host without user namespaces: without_namespaces("docker")."""
+
+    def make(how):
+        script = no_namespaces.parent / f"nex-box-{how}"
+        if not script.exists():
+            script.write_text(f'#!/bin/sh\nexec {no_namespaces} {how} "{bare_nexbox}" "$@"\n')
+            script.chmod(0o755)
+        return str(script)
+
+    return make
+
+
+@pytest.fixture(scope="session")
+def nexbox(request, bare_nexbox):
+    """The tool under test: the binary, or a script that starts it in the tier of NEXBOX_TEST_TIER."""
+    if TIER == "landlock":
+        return request.getfixturevalue("without_namespaces")("docker")
+    return bare_nexbox
 
 
 @pytest.fixture(scope="session")

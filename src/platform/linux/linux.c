@@ -2,8 +2,9 @@
 #include "platform/linux/enclave/spawn.h"
 #include "platform/linux/view/overlay.h"
 #include "platform/linux/view/tree.h"
+#include "platform/linux/warden/tier.h"
 
-static const struct nx_tier *const tiers[] = { &nx_tier_namespaces, NULL };
+static const struct nx_tier *const tiers[] = { &nx_tier_namespaces, &nx_tier_landlock, NULL };
 
 /* O(1) first; then what shares blocks; then what always works. */
 static const struct nx_strategy *const strategies[] = {

@@ -62,9 +62,6 @@ static int take_stdio(struct nx_command *command)
 		if (fd < 0 || dup2(fd, i) < 0)
 			return fail(command, NX_STAGE_PROCESS, errno);
 	}
-	/* Nothing but the three. */
-	if (close_range(3, ~0u, 0) < 0)
-		return fail(command, NX_STAGE_PROCESS, errno);
 	return 0;
 }
 
@@ -162,8 +159,11 @@ static int child(void *argument)
 	    chdir(nx_plan_string(plan, plan->workspace)) < 0)
 		return fail(command, NX_STAGE_PROCESS, errno);
 	(void)umask(command->umask);
-	if (confine(command) != 0)
+	if ((command->confine ? command->confine(command) : confine(command)) != 0)
 		return 1;
+	/* Nothing but the three. */
+	if (close_range(3, ~0u, 0) < 0)
+		return fail(command, NX_STAGE_PROCESS, errno);
 	(void)sigprocmask(SIG_SETMASK, &plan->signals, NULL);
 	command->stage = 0;
 	command->os_code = search(command);

@@ -18,6 +18,9 @@
  * @stdio:     its three descriptors; -1: the terminal, or nothing
  * @terminal:  path of its terminal, or NULL
  * @umask:     of the caller
+ * @confine:   the last confinement: 0, or 1 with @stage and @os_code set. NULL: that
+ *             of the namespaces tier. Descriptors that it needs are still open
+ * @userdata:  for @confine
  * @stage, @os_code: (out) where it failed, if it did: enum nx_wire_stage, or 0
  *             for execve itself
  */
@@ -28,6 +31,8 @@ struct nx_command {
 	int stdio[3];
 	const char *terminal;
 	mode_t umask;
+	int (*confine)(struct nx_command *command);
+	void *userdata;
 	uint32_t stage;
 	int32_t os_code;
 };

@@ -19,6 +19,7 @@
 enum nx_init_flags {
 	NX_INIT_MAP_SELF = 1u << 0, /* map its own ids; else the caller does */
 	NX_INIT_NEW_NET = 1u << 1,
+	NX_INIT_NET_HOST = 1u << 2, /* landlock tier: the filter lets sockets pass */
 };
 
 /**
@@ -27,6 +28,8 @@ enum nx_init_flags {
  * @caller_fd: pidfd of the caller
  * @flags:     enum nx_init_flags
  * @uid, @gid: to be mapped to themselves, with NX_INIT_MAP_SELF
+ *
+ * The landlock tier's warden is started with the same.
  */
 struct nx_init {
 	int wire_fd;

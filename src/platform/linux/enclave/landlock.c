@@ -225,3 +225,54 @@ int nx_landlock_apply(const struct nx_landlock_rule *rules, size_t n_rules, uint
 		*ret_abi = level.abi;
 	return r;
 }
+
+#define CONFINE_ALL \
+	(NX_LANDLOCK_SCOPE_SIGNAL | NX_LANDLOCK_SCOPE_ABSTRACT_UNIX | NX_LANDLOCK_CONFINE_READ)
+
+int nx_landlock_level(void)
+{
+	return (int)find_abi();
+}
+
+int nx_landlock_new(int level)
+{
+	struct level sum = sum_levels((uint32_t)level, CONFINE_ALL);
+	struct ruleset_attr attr = { .handled_access_fs = sum.fs_rights, .scoped = sum.scopes };
+	long fd = syscall(SYS_landlock_create_ruleset, &attr, sizeof(attr), 0UL);
+
+	return fd < 0 ? -errno : (int)fd;
+}
+
+int nx_landlock_grant(int ruleset_fd, int level, int path_fd, uint32_t access)
+{
+	uint64_t handled = sum_levels((uint32_t)level, CONFINE_ALL).fs_rights;
+
+	return add_rule_at(ruleset_fd, path_fd,
+	                   access & NX_LANDLOCK_WRITE ? handled & ~(FS_MAKE_CHAR | FS_MAKE_BLOCK) :
+	                                                handled & FS_READ_RIGHTS);
+}
+
+int nx_landlock_restrict(int ruleset_fd, int level)
+{
+	struct level sum = sum_levels((uint32_t)level, CONFINE_ALL);
+
+	if (syscall(SYS_landlock_restrict_self, ruleset_fd, (unsigned long)sum.restrict_flags) < 0)
+		return -errno;
+	return 0;
+}
+
+int nx_landlock_scope(void)
+{
+	const struct ruleset_attr attr = { .scoped = SCOPE_SIGNAL };
+	long fd;
+	int r;
+
+	if (find_abi() < 6)
+		return -EOPNOTSUPP;
+	fd = syscall(SYS_landlock_create_ruleset, &attr, sizeof(attr), 0UL);
+	if (fd < 0)
+		return -errno;
+	r = syscall(SYS_landlock_restrict_self, (int)fd, 0UL) < 0 ? -errno : 0;
+	(void)close((int)fd);
+	return r;
+}

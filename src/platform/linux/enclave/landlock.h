@@ -61,3 +61,62 @@ struct nx_landlock_rule {
  */
 int nx_landlock_apply(const struct nx_landlock_rule *rules, size_t n_rules, uint32_t flags,
                       uint32_t *ret_abi);
+
+/*
+ * The same in three steps, for an enclave whose first layer Landlock is: the
+ * parent makes a set and fills it, with memory and words at hand; the child only
+ * restricts itself. All rights are handled, reading and truncating included, and
+ * both scopes; with nothing granted nothing can be opened. A rule of
+ * NX_LANDLOCK_WRITE lets no device node be made.
+ */
+
+/**
+ * nx_landlock_level() - what this kernel has
+ *
+ * Return: 0 when it has no Landlock, has it switched off, or has level 1 only; 2 to
+ * 7; or a negative errno.
+ * Context: any thread; system calls only.
+ */
+int nx_landlock_level(void);
+
+/**
+ * nx_landlock_new() - make an empty set
+ * @level: of nx_landlock_level(), not 0
+ *
+ * Return: its descriptor, close-on-exec, or a negative errno.
+ * Context: any thread; system calls only.
+ */
+int nx_landlock_new(int level);
+
+/**
+ * nx_landlock_grant() - add a rule
+ * @ruleset_fd: (borrowed)
+ * @level:      the one that the set was made with
+ * @path_fd:    (borrowed) a folder, with all that is beneath, or a file; O_PATH will do
+ * @access:     enum nx_landlock_access
+ *
+ * Return: 0, or a negative errno.
+ * Context: any thread; system calls only.
+ */
+int nx_landlock_grant(int ruleset_fd, int level, int path_fd, uint32_t access);
+
+/**
+ * nx_landlock_restrict() - put the calling thread under the set, for good
+ * @ruleset_fd: (borrowed)
+ * @level:      the one that the set was made with
+ *
+ * Return: 0, or a negative errno.
+ * Context: between fork and exec, with no_new_privs; system calls only.
+ */
+int nx_landlock_restrict(int ruleset_fd, int level);
+
+/**
+ * nx_landlock_scope() - put the calling thread into a domain that confines signals only
+ *
+ * From then on it, and what it starts, can signal nobody but each other.
+ *
+ * Return: 0; -EOPNOTSUPP on a kernel without scopes (before level 6); or another
+ * negative errno.
+ * Context: with no_new_privs; system calls only.
+ */
+int nx_landlock_scope(void);

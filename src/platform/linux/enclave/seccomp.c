@@ -19,10 +19,17 @@
 #include <unistd.h>
 
 #include "seccomp_filter.h"
+#include "seccomp_landlock.h"
+#include "seccomp_landlock_net.h"
 
 /* KERNEL < 4.17: absent; Debian 12's headers have it, musl's kernel headers may not. */
 #ifndef SECCOMP_FILTER_FLAG_SPEC_ALLOW
 #define SECCOMP_FILTER_FLAG_SPEC_ALLOW (1UL << 2)
+#endif
+
+/* KERNEL < 5.19: absent. A signal must not make a call be carried out twice. */
+#ifndef SECCOMP_FILTER_FLAG_WAIT_KILLABLE_RECV
+#define SECCOMP_FILTER_FLAG_WAIT_KILLABLE_RECV (1UL << 5)
 #endif
 
 int nx_seccomp_apply(void)
@@ -48,4 +55,23 @@ int nx_seccomp_apply(void)
 	if (syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, 0UL, &program) == 0)
 		return 0;
 	return -errno;
+}
+
+int nx_seccomp_apply_landlock(bool net, int *ret_listener)
+{
+	/* The kernel does not write to it; its header merely lacks the const. */
+	const struct sock_fprog program = {
+		.len = net ? NX_SECCOMP_LANDLOCK_NET_LEN : NX_SECCOMP_LANDLOCK_LEN,
+		.filter = (struct sock_filter *)(net ? nx_seccomp_landlock_net : nx_seccomp_landlock),
+	};
+	/* A kernel with Landlock's level 2 (5.19) knows all three. */
+	long fd = syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER,
+	                  SECCOMP_FILTER_FLAG_SPEC_ALLOW | SECCOMP_FILTER_FLAG_NEW_LISTENER |
+	                          SECCOMP_FILTER_FLAG_WAIT_KILLABLE_RECV,
+	                  &program);
+
+	if (fd < 0)
+		return -errno;
+	*ret_listener = (int)fd;
+	return 0;
 }

@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /*
- * The last stage of the enclave: the system call filter that seccomp_gen.c made
- * at build time. The table in that file says what is refused and why.
+ * The last stage of the enclave: one of the system call filters that seccomp_gen.c
+ * made at build time. The table in that file says what is refused and why.
  */
 #pragma once
+
+#include <stdbool.h>
 
 /**
  * nx_seccomp_apply() - put the calling thread under the filter, for good
@@ -17,3 +19,16 @@
  * Context: between fork and exec; one system call, no memory, no locks.
  */
 int nx_seccomp_apply(void);
+
+/**
+ * nx_seccomp_apply_landlock() - the same for the landlock tier
+ * @net:          the host's network may be used
+ * @ret_listener: (transfer full) the descriptor on which the filter asks what to do
+ *                with the calls that are marked so; close-on-exec. While nobody
+ *                holds it, those calls are ENOSYS
+ *
+ * Return: 0, or a negative errno: -EBUSY when the thread is under a filter that has
+ * a listener already (a box in a box); else as above.
+ * Context: as above.
+ */
+int nx_seccomp_apply_landlock(bool net, int *ret_listener);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /*
- * The system call filter of the namespaces tier, as a table, and the program
- * that turns it into BPF while nex-box is being built. It runs on the build
+ * The system call filters of both tiers, as one table, and the program that
+ * turns it into BPF while nex-box is being built. It runs on the build
  * machine, asks libseccomp for the calls' numbers and prints a C header, so that
  * the enclave neither links libseccomp nor spends time on it before the exec.
  *
@@ -31,14 +31,25 @@
  * mbind and move_pages, name_to_handle_at. Left to the missing capabilities:
  * chroot, mknod, adjtimex and clock_adjtime (reading is harmless).
  *
- * Usage: seccomp_gen [ARCH]     ARCH as libseccomp calls it; default: native
- *        seccomp_gen --table    the table, as Markdown
+ * The landlock tier has no namespaces under it. Its rows are marked LANDLOCK: they
+ * refuse what reaches the host's processes, sockets and IPC without passing a
+ * Landlock rule, and hand to the clerk (warden/clerk.h) what changes a file
+ * without passing one. Nothing that is handed over with a path or a descriptor is
+ * ever let through: the clerk does it itself.
+ *
+ * Usage: seccomp_gen [ARCH [PROFILE]]  ARCH as libseccomp calls it; default: native;
+ *                                      PROFILE: a row of profiles[]
+ *        seccomp_gen --table           the table, as Markdown
  */
+#include <ctype.h>
 #include <errno.h>
+#include <linux/fiemap.h>
 #include <linux/filter.h>
+#include <linux/fs.h>
 #include <linux/sched.h>
 #include <linux/seccomp.h>
 #include <seccomp.h>
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -72,14 +83,40 @@ enum row_kind {
 	IS_VALUE, /* argument @arg, or its bits in @mask if there is one, is @set */
 };
 
+/* Which filters a row belongs to; none of them: all. */
+enum row_profiles {
+	NAMESPACES_TIER = 1u << 0,
+	LANDLOCK_TIER = 1u << 1,     /* without a network */
+	LANDLOCK_TIER_NET = 1u << 2, /* with the host's */
+	LANDLOCK = LANDLOCK_TIER | LANDLOCK_TIER_NET,
+};
+
+/* Answers that are no errno. */
+enum row_answer {
+	PASS = -1, /* let it through: what follows is not looked at */
+	ASK = -2,  /* hand it to the clerk */
+};
+
 struct row {
 	const char *name;
-	int error; /* what the caller gets */
+	int error; /* what the caller gets; or enum row_answer */
 	enum row_kind kind;
 	unsigned int arg;
 	uint32_t mask;
 	uint32_t set;
 	const char *reason;
+	unsigned int profiles; /* enum row_profiles */
+	int number;            /* of a call that an old libseccomp does not know; else 0 */
+};
+
+static const struct {
+	const char *name;
+	const char *prefix; /* of what the header defines */
+	unsigned int profile;
+} profiles[] = {
+	{ "namespaces", "nx_seccomp_filter", NAMESPACES_TIER },
+	{ "landlock", "nx_seccomp_landlock", LANDLOCK_TIER },
+	{ "landlock-net", "nx_seccomp_landlock_net", LANDLOCK_TIER_NET },
 };
 
 #define MOUNTS "changes the mounts, the first layer of the file system's confinement"
@@ -96,10 +133,43 @@ struct row {
 #define HANDLES "opens files by number, past every mount"
 #define NAMESPACES "a new user namespace gives all capabilities back, within it"
 #define PORTS "reaches the hardware's ports"
+#define UNSEEN "changes a file without passing a Landlock rule: done by the clerk, beneath the view"
+#define BIRTH "the clerk lets it pass until the box is to end: then none can be born any more"
+#define NEIGHBOURS "without a PID namespace it reaches the caller's other processes"
+#define SHARED_IPC "without an IPC namespace its objects are the host's"
+#define PAIRS "only pairs, only of streams: a datagram pair can send to a socket of the host's"
+#define IOCTLS \
+	"many change a file or a folder through a descriptor that only reads: a list of the known"
 
 #define REFUSE(call, e, why)                                  \
 	{                                                     \
 		.name = (call), .error = (e), .reason = (why) \
+	}
+#define LANDLOCK_REFUSE(call, e, why)                                               \
+	{                                                                           \
+		.name = (call), .error = (e), .reason = (why), .profiles = LANDLOCK \
+	}
+#define LANDLOCK_ASK(call, why) LANDLOCK_REFUSE(call, ASK, why)
+#define LANDLOCK_ASK_NEW(call, n, why)                                                             \
+	{                                                                                          \
+		.name = (call), .error = ASK, .reason = (why), .profiles = LANDLOCK, .number = (n) \
+	}
+/* Argument 0 is a thread: the caller itself needs no question. */
+#define LANDLOCK_ASK_UNLESS_SELF(call)                                                   \
+	{ .name = (call),                                                                \
+	  .error = PASS,                                                                 \
+	  .reason = "the caller itself",                                                 \
+	  .kind = IS_VALUE,                                                              \
+	  .arg = 0,                                                                      \
+	  .set = 0,                                                                      \
+	  .profiles = LANDLOCK },                                                        \
+	{                                                                                \
+		.name = (call), .error = ASK, .reason = NEIGHBOURS, .profiles = LANDLOCK \
+	}
+#define LANDLOCK_IOCTL(m, s, why)                                                            \
+	{                                                                                    \
+		.name = "ioctl", .error = PASS, .reason = (why), .kind = IS_VALUE, .arg = 1, \
+		.mask = (m), .set = (uint32_t)(s), .profiles = LANDLOCK                      \
 	}
 #define REFUSE_IF(call, e, why, k, a, s)                                                           \
 	{                                                                                          \
@@ -168,18 +238,130 @@ static const struct row rows[] = {
 	REFUSE_IF("ioctl", EPERM, TERMINAL, IS_VALUE, 1, TIOCLINUX),
 	REFUSE_IF("ioctl", EPERM, DISCIPLINES, IS_VALUE, 1, TIOCSETD),
 
-	REFUSE_IF("socket", EAFNOSUPPORT, SOCKETS, NOT_IN, 0, USUAL_FAMILIES),
+	/* Terminals, pipes, sockets; and what reads, or writes through a writing descriptor. */
+	LANDLOCK_IOCTL(0xffffff00, 0x5400, "terminals, pipes and descriptors"),
+	LANDLOCK_IOCTL(0, 2 /* FIGETBSZ */, "reads"),
+	LANDLOCK_IOCTL(0, FICLONE, "needs a writing descriptor"),
+	LANDLOCK_IOCTL(0, FICLONERANGE, "needs a writing descriptor"),
+	LANDLOCK_IOCTL(0, FIDEDUPERANGE, "needs a writing descriptor"),
+	LANDLOCK_IOCTL(0, FS_IOC_GETFLAGS, "reads"),
+	LANDLOCK_IOCTL(0, FS_IOC_FSGETXATTR, "reads"),
+	LANDLOCK_IOCTL(0, FS_IOC_FIEMAP, "reads"),
+	{ .name = "ioctl",
+	  .error = PASS,
+	  .reason = "sockets",
+	  .kind = IS_VALUE,
+	  .arg = 1,
+	  .mask = 0xffffff00,
+	  .set = 0x8900,
+	  .profiles = LANDLOCK_TIER_NET },
+	LANDLOCK_REFUSE("ioctl", ENOTTY, IOCTLS),
+
+	/* The namespaces tier has a network of its own, with nobody in it. */
+	{ .name = "socket",
+	  .error = EAFNOSUPPORT,
+	  .reason = SOCKETS,
+	  .kind = NOT_IN,
+	  .set = USUAL_FAMILIES,
+	  .profiles = NAMESPACES_TIER },
+	{ .name = "socket",
+	  .error = EAFNOSUPPORT,
+	  .reason = "a path leads to the host's sockets, which Landlock does not guard",
+	  .kind = NOT_IN,
+	  .set = USUAL_FAMILIES & ~FAMILY(AF_UNIX),
+	  .profiles = LANDLOCK_TIER_NET },
 	{ .name = "socket",
 	  .error = EAFNOSUPPORT,
 	  .reason = PACKETS,
 	  .kind = IS_VALUE,
 	  .arg = 1,
 	  .mask = 0xf,
-	  .set = SOCK_PACKET },
-	REFUSE_IF("socketpair", EAFNOSUPPORT, SOCKETS, NOT_IN, 0, USUAL_FAMILIES),
+	  .set = SOCK_PACKET,
+	  .profiles = NAMESPACES_TIER | LANDLOCK_TIER_NET },
+	{ .name = "socket",
+	  .error = EACCES,
+	  .reason = "without a network namespace, every socket is the host's",
+	  .profiles = LANDLOCK_TIER },
+	{ .name = "connect", .error = EPERM, .reason = PAIRS, .profiles = LANDLOCK_TIER },
+	{ .name = "listen", .error = EPERM, .reason = PAIRS, .profiles = LANDLOCK_TIER },
+	{ .name = "socketpair",
+	  .error = EAFNOSUPPORT,
+	  .reason = SOCKETS,
+	  .kind = NOT_IN,
+	  .set = USUAL_FAMILIES,
+	  .profiles = NAMESPACES_TIER },
+	{ .name = "socketpair",
+	  .error = EAFNOSUPPORT,
+	  .reason = PAIRS,
+	  .kind = NOT_IN,
+	  .set = FAMILY(AF_UNIX),
+	  .profiles = LANDLOCK },
+	{ .name = "socketpair",
+	  .error = EAFNOSUPPORT,
+	  .reason = PAIRS,
+	  .kind = NOT_IN,
+	  .arg = 1,
+	  .mask = 0xf,
+	  .set = (1u << SOCK_STREAM) | (1u << SOCK_SEQPACKET),
+	  .profiles = LANDLOCK },
+
+	/* Threads end with their process; a process is born with a question. */
+	{ .name = "clone",
+	  .error = PASS,
+	  .reason = "a thread",
+	  .kind = ANY_BIT,
+	  .set = CLONE_THREAD,
+	  .profiles = LANDLOCK },
+	LANDLOCK_ASK("clone", BIRTH),
+	LANDLOCK_ASK("fork", BIRTH),
+	LANDLOCK_ASK("vfork", BIRTH),
+
+	LANDLOCK_ASK("chmod", UNSEEN),
+	LANDLOCK_ASK("fchmod", UNSEEN),
+	LANDLOCK_ASK("fchmodat", UNSEEN),
+	LANDLOCK_ASK_NEW("fchmodat2", 452, UNSEEN),
+	LANDLOCK_ASK("chown", UNSEEN),
+	LANDLOCK_ASK("lchown", UNSEEN),
+	LANDLOCK_ASK("fchown", UNSEEN),
+	LANDLOCK_ASK("fchownat", UNSEEN),
+	LANDLOCK_ASK("utime", UNSEEN),
+	LANDLOCK_ASK("utimes", UNSEEN),
+	LANDLOCK_ASK("futimesat", UNSEEN),
+	LANDLOCK_ASK("utimensat", UNSEEN),
+	LANDLOCK_ASK("setxattr", UNSEEN),
+	LANDLOCK_ASK("lsetxattr", UNSEEN),
+	LANDLOCK_ASK("fsetxattr", UNSEEN),
+	LANDLOCK_ASK_NEW("setxattrat", 463, UNSEEN),
+	LANDLOCK_ASK("removexattr", UNSEEN),
+	LANDLOCK_ASK("lremovexattr", UNSEEN),
+	LANDLOCK_ASK("fremovexattr", UNSEEN),
+	LANDLOCK_ASK_NEW("removexattrat", 466, UNSEEN),
+
+	LANDLOCK_ASK("setpriority", NEIGHBOURS),
+	LANDLOCK_ASK("ioprio_set", NEIGHBOURS),
+	LANDLOCK_ASK_UNLESS_SELF("prlimit64"),
+	LANDLOCK_ASK_UNLESS_SELF("sched_setaffinity"),
+	LANDLOCK_ASK_UNLESS_SELF("sched_setparam"),
+	LANDLOCK_ASK_UNLESS_SELF("sched_setscheduler"),
+	LANDLOCK_ASK_UNLESS_SELF("sched_setattr"),
+
+	LANDLOCK_REFUSE("shmget", ENOSYS, SHARED_IPC),
+	LANDLOCK_REFUSE("shmat", ENOSYS, SHARED_IPC),
+	LANDLOCK_REFUSE("shmctl", ENOSYS, SHARED_IPC),
+	LANDLOCK_REFUSE("msgget", ENOSYS, SHARED_IPC),
+	LANDLOCK_REFUSE("msgsnd", ENOSYS, SHARED_IPC),
+	LANDLOCK_REFUSE("msgrcv", ENOSYS, SHARED_IPC),
+	LANDLOCK_REFUSE("msgctl", ENOSYS, SHARED_IPC),
+	LANDLOCK_REFUSE("semget", ENOSYS, SHARED_IPC),
+	LANDLOCK_REFUSE("semop", ENOSYS, SHARED_IPC),
+	LANDLOCK_REFUSE("semtimedop", ENOSYS, SHARED_IPC),
+	LANDLOCK_REFUSE("semctl", ENOSYS, SHARED_IPC),
+	LANDLOCK_REFUSE("mq_open", ENOSYS, SHARED_IPC),
+	LANDLOCK_REFUSE("mq_unlink", ENOSYS, SHARED_IPC),
 };
 
 #define N_ROWS (sizeof(rows) / sizeof(rows[0]))
+#define N_PROFILES (sizeof(profiles) / sizeof(profiles[0]))
 
 /*
  * Architectures, as libseccomp calls them, whose error and ioctl numbers and
@@ -206,13 +388,15 @@ enum leaf {
 	ALLOW,
 	GIVE_EPERM,
 	GIVE_ENOSYS,
+	GIVE_QUESTION,
 	FIRST_BLOCK,
-	MAX_LEAVES = FIRST_BLOCK + 16,
+	MAX_LEAVES = FIRST_BLOCK + 32,
 };
 
 /* The filter while it is made. */
 struct filter {
 	uint32_t architecture;
+	unsigned int profile;
 
 	/* The leaf of each call, and the row that a leaf from FIRST_BLOCK on begins with. */
 	unsigned int leaf_of[NEWEST_ALLOWED_CALL + 1];
@@ -228,11 +412,18 @@ struct filter {
 	size_t place_of[MAX_LEAVES];
 };
 
+static bool is_of_profile(const struct filter *filter, const struct row *row)
+{
+	return row->profiles == 0 || (row->profiles & filter->profile);
+}
+
 /* Its number, or a negative one if the architecture does not have it. */
 static int find_number(const struct filter *filter, const struct row *row)
 {
 	int number = seccomp_syscall_resolve_name_arch(filter->architecture, row->name);
 
+	if (number == __NR_SCMP_ERROR && row->number > 0)
+		number = row->number;
 	if (number == __NR_SCMP_ERROR)
 		die("this libseccomp is too old, it does not know", row->name);
 	if (number > NEWEST_ALLOWED_CALL)
@@ -242,15 +433,15 @@ static int find_number(const struct filter *filter, const struct row *row)
 
 static unsigned int find_leaf(struct filter *filter, const struct row *row, unsigned int current)
 {
+	/* All rows of one call make one block, in their order. */
+	if (current >= FIRST_BLOCK)
+		return current;
 	if (row->kind == ALWAYS && row->error == EPERM)
 		return GIVE_EPERM;
 	if (row->kind == ALWAYS && row->error == ENOSYS)
 		return GIVE_ENOSYS;
-	if (row->kind == ALWAYS)
-		die("no leaf gives the error of", row->name);
-	/* All rows of one call stand together and make one block. */
-	if (current >= FIRST_BLOCK)
-		return current;
+	if (row->kind == ALWAYS && row->error == ASK)
+		return GIVE_QUESTION;
 	if (filter->n_leaves == MAX_LEAVES)
 		die("too many calls with conditions, from", row->name);
 	filter->block_of[filter->n_leaves] = row;
@@ -263,7 +454,7 @@ static void sort_calls(struct filter *filter)
 	for (size_t i = 0; i < N_ROWS; i++) {
 		int number = find_number(filter, &rows[i]);
 
-		if (number >= 0)
+		if (number >= 0 && is_of_profile(filter, &rows[i]))
 			filter->leaf_of[number] = find_leaf(filter, &rows[i],
 			                                    filter->leaf_of[number]);
 	}
@@ -288,6 +479,18 @@ static void emit_load(struct filter *filter, size_t offset)
 static void emit_answer(struct filter *filter, uint32_t answer)
 {
 	emit(filter, (struct sock_filter)BPF_STMT(BPF_RET | BPF_K, answer));
+}
+
+static uint32_t answer_of(const struct row *row)
+{
+	switch (row->error) {
+	case PASS:
+		return SECCOMP_RET_ALLOW;
+	case ASK:
+		return SECCOMP_RET_USER_NOTIF;
+	default:
+		return SECCOMP_RET_ERRNO | (uint32_t)row->error;
+	}
 }
 
 static void emit_jump(struct filter *filter, unsigned int test, uint32_t value, size_t skip_true,
@@ -342,6 +545,10 @@ static void emit_condition(struct filter *filter, const struct row *row)
 {
 	unsigned int n_allowed = (unsigned int)__builtin_popcount(row->set);
 
+	if (row->kind == ALWAYS) {
+		emit_answer(filter, answer_of(row));
+		return;
+	}
 	/* All architectures of the table are little-endian: the low half comes first. */
 	emit_load(filter, offsetof(struct seccomp_data, args) + row->arg * sizeof(uint64_t));
 	if (row->mask)
@@ -354,7 +561,7 @@ static void emit_condition(struct filter *filter, const struct row *row)
 		if (row->set & (UINT32_C(1) << i))
 			emit_jump(filter, BPF_JEQ, i, n_allowed--, 0);
 	}
-	emit_answer(filter, SECCOMP_RET_ERRNO | (uint32_t)row->error);
+	emit_answer(filter, answer_of(row));
 }
 
 static void emit_leaves(struct filter *filter)
@@ -364,7 +571,7 @@ static void emit_leaves(struct filter *filter)
 
 		filter->place_of[leaf] = filter->n_code;
 		for (const struct row *row = first; row < rows + N_ROWS; row++) {
-			if (strcmp(row->name, first->name) == 0)
+			if (is_of_profile(filter, row) && strcmp(row->name, first->name) == 0)
 				emit_condition(filter, row);
 		}
 		emit_answer(filter, SECCOMP_RET_ALLOW);
@@ -375,6 +582,9 @@ static void emit_leaves(struct filter *filter)
 	emit_answer(filter, SECCOMP_RET_ERRNO | EPERM);
 	filter->place_of[GIVE_ENOSYS] = filter->n_code;
 	emit_answer(filter, SECCOMP_RET_ERRNO | ENOSYS);
+	filter->place_of[GIVE_QUESTION] = filter->n_code;
+	if (filter->profile & LANDLOCK)
+		emit_answer(filter, SECCOMP_RET_USER_NOTIF);
 }
 
 /* Jumps go forward only, so the leaves behind the search are placed first. */
@@ -405,13 +615,22 @@ static const char *find_architecture(const char *name)
 	die("the table was not made for the architecture", name ? name : "native");
 }
 
-static void print_header(const char *architecture, const struct filter *filter)
+static void print_upper(const char *text)
+{
+	for (; *text; text++)
+		putchar(toupper((unsigned char)*text));
+}
+
+static void print_header(const char *architecture, const char *prefix, const struct filter *filter)
 {
 	printf("/* Made by seccomp_gen; its table says why. Architecture: %s. */\n"
-	       "#pragma once\n\n#include <linux/filter.h>\n\n"
-	       "#define NX_SECCOMP_FILTER_ARCH 0x%08xu\n#define NX_SECCOMP_FILTER_LEN %zu\n\n"
-	       "static const struct sock_filter nx_seccomp_filter[NX_SECCOMP_FILTER_LEN] = {\n",
-	       architecture, filter->architecture, filter->n_code);
+	       "#pragma once\n\n#include <linux/filter.h>\n\n#define ",
+	       architecture);
+	print_upper(prefix);
+	printf("_ARCH 0x%08xu\n#define ", filter->architecture);
+	print_upper(prefix);
+	printf("_LEN %zu\n\nstatic const struct sock_filter %s[%zu] = {\n", filter->n_code, prefix,
+	       filter->n_code);
 	for (size_t i = 0; i < filter->n_code; i++) {
 		const struct sock_filter *code = &filter->code[i];
 
@@ -420,16 +639,50 @@ static void print_header(const char *architecture, const struct filter *filter)
 	printf("};\n");
 }
 
+/* "all", or the names of the filters that the row is in. */
+static void print_profiles(const struct row *row)
+{
+	bool first = true;
+
+	if (row->profiles == 0)
+		printf("all");
+	for (size_t i = 0; i < N_PROFILES; i++) {
+		if (!(row->profiles & profiles[i].profile))
+			continue;
+		printf("%s%s", first ? "" : ", ", profiles[i].name);
+		first = false;
+	}
+}
+
+static const char *answer_name(const struct row *row)
+{
+	switch (row->error) {
+	case PASS:
+		return "passes";
+	case ASK:
+		return "the clerk";
+	case EPERM:
+		return "EPERM";
+	case ENOSYS:
+		return "ENOSYS";
+	case EACCES:
+		return "EACCES";
+	case ENOTTY:
+		return "ENOTTY";
+	default:
+		return "EAFNOSUPPORT";
+	}
+}
+
 static void print_table(void)
 {
-	printf("| call | error | when | reason |\n|---|---|---|---|\n");
+	printf("| call | answer | in | when | reason |\n|---|---|---|---|---|\n");
 	for (size_t i = 0; i < N_ROWS; i++) {
 		const struct row *row = &rows[i];
 
-		printf("| `%s` | %s | ", row->name,
-		       row->error == EPERM  ? "EPERM" :
-		       row->error == ENOSYS ? "ENOSYS" :
-		                              "EAFNOSUPPORT");
+		printf("| `%s` | %s | ", row->name, answer_name(row));
+		print_profiles(row);
+		printf(" | ");
 		switch (row->kind) {
 		case ALWAYS:
 			printf("always");
@@ -449,10 +702,20 @@ static void print_table(void)
 	}
 }
 
+/* The row of profiles[] of that name. */
+static size_t find_profile(const char *name)
+{
+	for (size_t i = 0; i < N_PROFILES; i++)
+		if (strcmp(name, profiles[i].name) == 0)
+			return i;
+	die("there is no filter called", name);
+}
+
 int main(int argc, char **argv)
 {
 	static struct filter filter;
 	const char *architecture;
+	size_t profile;
 
 	if (argc > 1 && strcmp(argv[1], "--table") == 0) {
 		print_table();
@@ -460,8 +723,10 @@ int main(int argc, char **argv)
 	}
 
 	architecture = find_architecture(argc > 1 ? argv[1] : NULL);
+	profile = find_profile(argc > 2 ? argv[2] : profiles[0].name);
 	filter.architecture = seccomp_arch_resolve_name(architecture);
+	filter.profile = profiles[profile].profile;
 	make_filter(&filter);
-	print_header(architecture, &filter);
+	print_header(architecture, profiles[profile].prefix, &filter);
 	return fflush(stdout) ? EXIT_FAILURE : EXIT_SUCCESS;
 }

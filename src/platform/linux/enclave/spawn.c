@@ -28,9 +28,8 @@
 #include <unistd.h>
 
 #include "platform/linux/enclave/caps.h"
-#include "platform/linux/enclave/init.h"
-#include "platform/linux/enclave/plan.h"
-#include "platform/linux/enclave/wire.h"
+#include "platform/linux/enclave/enclave.h"
+#include "platform/linux/warden/tier.h"
 
 #define NAMESPACES \
 	(CLONE_NEWUSER | CLONE_NEWNS | CLONE_NEWPID | CLONE_NEWIPC | CLONE_NEWUTS | CLONE_NEWCGROUP)
@@ -38,17 +37,9 @@
 /* In the forked case the child runs the whole set-up on it. */
 #define STACK_SIZE (256 * 1024)
 
-struct nx_enclave {
-	int wire_fd;
-	int pid_fd;
-	pid_t pid;
-	uint32_t flags; /* enum nx_start_flags */
-	struct nx_buf plan;
-	struct nx_plan_cow cow;
-};
-
 /* What the child needs before it executes the helper. */
 struct spawn {
+	const struct nx_first *first;
 	struct nx_init init;
 	const char *helper; /* NULL: forked, no exec */
 	int os_code;        /* (out) of a failed exec; shared memory */
@@ -59,7 +50,7 @@ static struct nx_enclave *enclave_new(void)
 	struct nx_enclave *enclave = calloc(1, sizeof(*enclave));
 
 	if (enclave)
-		enclave->wire_fd = enclave->pid_fd = -1;
+		enclave->wire_fd = enclave->pid_fd = enclave->ruleset_fd = -1;
 	return enclave;
 }
 
@@ -93,19 +84,22 @@ static void shed_descriptors(struct nx_init *init)
 		fd = open("/dev/null", O_RDWR | O_CLOEXEC);
 }
 
-#define HELPER_NAME "nex-box-init"
-
 static int child(void *argument)
 {
 	struct spawn *spawn = argument;
 	char numbers[5][16];
-	char *argv[] = { (char *)HELPER_NAME, numbers[0], numbers[1], numbers[2],
-		         numbers[3],          numbers[4], NULL };
+	char *argv[] = { (char *)spawn->first->name,
+		         numbers[0],
+		         numbers[1],
+		         numbers[2],
+		         numbers[3],
+		         numbers[4],
+		         NULL };
 	char *envp[] = { NULL };
 
 	if (!spawn->helper) {
 		shed_descriptors(&spawn->init);
-		nx_init_run(&spawn->init);
+		spawn->first->run(&spawn->init);
 	}
 	(void)snprintf(numbers[0], sizeof(numbers[0]), "%d", spawn->init.wire_fd);
 	(void)snprintf(numbers[1], sizeof(numbers[1]), "%d", spawn->init.caller_fd);
@@ -119,7 +113,8 @@ static int child(void *argument)
 		return 1;
 	}
 	/* Without it an exec takes the capabilities of everybody who is not root. */
-	spawn->os_code = -nx_caps_raise_ambient();
+	if (spawn->first->namespaces)
+		spawn->os_code = -nx_caps_raise_ambient();
 	if (spawn->os_code)
 		return 1;
 	(void)execve(spawn->helper, argv, envp);
@@ -127,12 +122,24 @@ static int child(void *argument)
 	return 1;
 }
 
+static const struct nx_first first_of_namespaces = {
+	.name = "nex-box-init",
+	.namespaces = NAMESPACES,
+	.run = nx_init_run,
+};
+
 int nx_helper_main(int argc, char **argv)
 {
+	static const struct nx_first *const firsts[] = { &first_of_namespaces,
+		                                         &nx_first_of_landlock };
+	const struct nx_first *first = NULL;
 	struct nx_init init = { 0 };
 	int *const fields[] = { &init.wire_fd, &init.caller_fd };
 
-	if (argc != 6 || strcmp(argv[0], HELPER_NAME) != 0)
+	for (size_t i = 0; argc == 6 && i < NX_ARRAY_SIZE(firsts); i++)
+		if (strcmp(argv[0], firsts[i]->name) == 0)
+			first = firsts[i];
+	if (!first)
 		return -1;
 	for (int i = 0; i < 2; i++)
 		*fields[i] = atoi(argv[1 + i]);
@@ -142,7 +149,7 @@ int nx_helper_main(int argc, char **argv)
 	if (init.wire_fd < 0 || init.caller_fd < 0)
 		return -1;
 	shed_descriptors(&init);
-	nx_init_run(&init);
+	first->run(&init);
 }
 
 static int cannot_clone(int os_code, struct nexbox_error *err)
@@ -174,7 +181,7 @@ static int cannot_clone(int os_code, struct nexbox_error *err)
 /* Clones the child with every signal blocked, so that no handler runs in it. */
 static int clone_child(struct nx_enclave *enclave, struct spawn *spawn, struct nexbox_error *err)
 {
-	int flags = NAMESPACES | CLONE_PIDFD | SIGCHLD;
+	int flags = spawn->first->namespaces | CLONE_PIDFD | SIGCHLD;
 	sigset_t all;
 	sigset_t before;
 	int os_code;
@@ -258,29 +265,26 @@ static int map_everyone(struct nx_enclave *enclave, struct nexbox_error *err)
 	return 0;
 }
 
-static int start(const struct nx_start *start, struct nx_enclave **ret_enclave,
-                 struct nexbox_error *err)
+int nx_enclave_start(const struct nx_start *start, const struct nx_first *first,
+                     const struct nx_init *init, struct nx_enclave **ret_enclave,
+                     struct nexbox_error *err)
 {
 	struct nx_enclave *enclave NX_CLEANUP(nx_enclave_free_p) = enclave_new();
-	bool root = geteuid() == 0;
 	int ends[2];
 	NX_AUTO_FD wire_fd = -1;
 	NX_AUTO_FD caller_fd = -1;
 	struct spawn spawn = {
-		.init = {
-			.flags = (root ? 0 : NX_INIT_MAP_SELF) |
-				 (start->flags & NX_START_NET_HOST ? 0 : NX_INIT_NEW_NET),
-			.uid = geteuid(),
-			.gid = getegid(),
-		},
+		.first = first,
+		.init = *init,
 		.helper = start->flags & NX_START_FORK ? NULL :
-			  start->helper                ? start->helper :
-							 NX_HELPER_PATH,
+		          start->helper                ? start->helper :
+		                                         NX_HELPER_PATH,
 	};
 	int r;
 
 	if (!enclave)
 		return nx_nomem(err, "enclave");
+	enclave->first = first;
 	enclave->flags = start->flags;
 	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends) < 0)
 		return nx_fail(err, NEXBOX_E_SYSTEM, errno, "enclave", "cannot make a socket pair");
@@ -295,16 +299,40 @@ static int start(const struct nx_start *start, struct nx_enclave **ret_enclave,
 	r = clone_child(enclave, &spawn, err);
 	if (r < 0)
 		return r;
-	if (root) {
-		r = map_everyone(enclave, err);
-		if (r < 0)
-			return r;
-	}
 	*ret_enclave = nx_take(&enclave);
 	return 0;
 }
 
-static int send_fds(struct nx_enclave *enclave, enum nx_wire_kind kind, const int *fds,
+static int start(const struct nx_start *start, struct nx_enclave **ret_enclave,
+                 struct nexbox_error *err)
+{
+	struct nx_enclave *enclave NX_CLEANUP(nx_enclave_free_p) = NULL;
+	bool root = geteuid() == 0;
+	const struct nx_init init = {
+		.flags = (root ? 0 : NX_INIT_MAP_SELF) |
+		         (start->flags & NX_START_NET_HOST ? 0 : NX_INIT_NEW_NET),
+		.uid = geteuid(),
+		.gid = getegid(),
+	};
+	int r = nx_enclave_start(start, &first_of_namespaces, &init, &enclave, err);
+
+	if (r == 0 && root)
+		r = map_everyone(enclave, err);
+	if (r < 0)
+		return r;
+	/*
+	 * Told when the command has started: a stage that fails ends the box before.
+	 */
+	enclave->guarantees = NEXBOX_GUARANTEE_FS_WRITE | NEXBOX_GUARANTEE_FS_SECRETS |
+	                      NEXBOX_GUARANTEE_PROCESSES | NEXBOX_GUARANTEE_SYSCALLS |
+	                      NEXBOX_GUARANTEE_SAME_PATH;
+	if (!(start->flags & NX_START_NET_HOST))
+		enclave->guarantees |= NEXBOX_GUARANTEE_NET;
+	*ret_enclave = nx_take(&enclave);
+	return 0;
+}
+
+int nx_enclave_send(struct nx_enclave *enclave, enum nx_wire_kind kind, const int *fds,
                     size_t n_fds, struct nexbox_error *err)
 {
 	union {
@@ -333,21 +361,13 @@ static int send_fds(struct nx_enclave *enclave, enum nx_wire_kind kind, const in
 	return 0;
 }
 
-static int launch(struct nx_enclave *enclave, const struct nx_launch *launch,
-                  struct nexbox_error *err)
+int nx_enclave_launch(struct nx_enclave *enclave, const struct nx_launch *launch,
+                      struct nexbox_error *err)
 {
-	NX_AUTO_FD plan_fd = -1;
+	NX_AUTO_FD plan_fd = memfd_create("nex-box-plan", MFD_CLOEXEC);
 	int fds[NX_WIRE_FDS];
 	size_t n_fds = 0;
-	sigset_t signals;
-	int r;
 
-	(void)pthread_sigmask(SIG_SETMASK, NULL, &signals);
-	r = nx_plan_build(launch, &signals, enclave->flags & NX_START_NET_HOST, &enclave->cow,
-	                  &enclave->plan, err);
-	if (r < 0)
-		return r;
-	plan_fd = memfd_create("nex-box-plan", MFD_CLOEXEC);
 	if (plan_fd < 0)
 		return nx_fail(err, NEXBOX_E_SYSTEM, errno, "enclave", "cannot make the plan");
 	if (write(plan_fd, enclave->plan.data, enclave->plan.size) != (ssize_t)enclave->plan.size)
@@ -359,22 +379,34 @@ static int launch(struct nx_enclave *enclave, const struct nx_launch *launch,
 		fds[n_fds++] = launch->stdout_fd;
 	if (launch->stderr_fd >= 0)
 		fds[n_fds++] = launch->stderr_fd;
-	return send_fds(enclave, NX_WIRE_LAUNCH, fds, n_fds, err);
+	return nx_enclave_send(enclave, NX_WIRE_LAUNCH, fds, n_fds, err);
+}
+
+static int launch(struct nx_enclave *enclave, const struct nx_launch *launch,
+                  struct nexbox_error *err)
+{
+	sigset_t signals;
+	int r;
+
+	(void)pthread_sigmask(SIG_SETMASK, NULL, &signals);
+	r = nx_plan_build(launch, &signals, enclave->flags & NX_START_NET_HOST, &enclave->cow,
+	                  &enclave->plan, err);
+	return r < 0 ? r : nx_enclave_launch(enclave, launch, err);
 }
 
 static int show(struct nx_enclave *enclave, const struct nx_view *view, struct nexbox_error *err)
 {
 	int fds[2] = { view->session_fd, view->mount_fd };
 
-	return send_fds(enclave, NX_WIRE_SESSION, fds, view->mount_fd >= 0 ? 2 : 1, err);
+	return nx_enclave_send(enclave, NX_WIRE_SESSION, fds, view->mount_fd >= 0 ? 2 : 1, err);
 }
 
-static int event_fd(const struct nx_enclave *enclave)
+int nx_enclave_event_fd(const struct nx_enclave *enclave)
 {
 	return enclave->wire_fd;
 }
 
-static int process_fd(const struct nx_enclave *enclave)
+int nx_enclave_process_fd(const struct nx_enclave *enclave)
 {
 	return enclave->pid_fd;
 }
@@ -388,6 +420,7 @@ static const char *const stage_words[] = {
 	[NX_STAGE_LANDLOCK] = "cannot apply Landlock",
 	[NX_STAGE_SECCOMP] = "cannot apply the system call filter",
 	[NX_STAGE_PROCESS] = "cannot set the command up",
+	[NX_STAGE_VIEW] = "cannot open the view, or a folder granted by --write",
 };
 
 static int describe(const struct nx_enclave *enclave, const struct nx_wire *wire,
@@ -425,8 +458,8 @@ static void take_fds(const struct nx_wire *wire, struct msghdr *message, struct 
 		event->scratch_fd = fds[next++];
 }
 
-static int next_event(struct nx_enclave *enclave, struct nx_event *ret_event,
-                      struct nexbox_error *err)
+int nx_enclave_next_event(struct nx_enclave *enclave, struct nx_event *ret_event,
+                          struct nexbox_error *err)
 {
 	union {
 		char bytes[CMSG_SPACE(sizeof(int) * NX_WIRE_FDS)];
@@ -455,18 +488,10 @@ static int next_event(struct nx_enclave *enclave, struct nx_event *ret_event,
 		take_fds(&wire, &message, ret_event);
 		return 0;
 	case NX_WIRE_STARTED:
-		/*
-		 * All that is told here was applied: a stage that fails ends the box
-		 * before the command starts.
-		 */
 		ret_event->kind = NX_EVENT_STARTED;
 		ret_event->make_micros = wire.micros;
 		take_fds(&wire, &message, ret_event);
-		ret_event->guarantees = NEXBOX_GUARANTEE_FS_WRITE | NEXBOX_GUARANTEE_FS_SECRETS |
-		                        NEXBOX_GUARANTEE_PROCESSES | NEXBOX_GUARANTEE_SYSCALLS |
-		                        NEXBOX_GUARANTEE_SAME_PATH;
-		if (!(enclave->flags & NX_START_NET_HOST))
-			ret_event->guarantees |= NEXBOX_GUARANTEE_NET;
+		ret_event->guarantees = enclave->guarantees;
 		return 0;
 	case NX_WIRE_NOT_STARTED:
 		ret_event->kind = NX_EVENT_NOT_STARTED;
@@ -496,18 +521,21 @@ static int next_event(struct nx_enclave *enclave, struct nx_event *ret_event,
 	return 0;
 }
 
-static void signal_command(struct nx_enclave *enclave, int signal_number)
+void nx_enclave_signal(struct nx_enclave *enclave, int signal_number)
 {
 	send_kind(enclave, NX_WIRE_SIGNAL, signal_number);
 }
 
-static void kill_all(struct nx_enclave *enclave)
+void nx_enclave_kill(struct nx_enclave *enclave)
 {
-	if (enclave->pid_fd >= 0)
+	if (enclave->first->is_gentle)
+		(void)shutdown(enclave->wire_fd, SHUT_WR);
+	else if (enclave->pid_fd >= 0)
 		(void)pidfd_send_signal(enclave->pid_fd, SIGKILL, NULL, 0);
 }
 
-static const struct nx_cow_place *cow_places(const struct nx_enclave *enclave, size_t *ret_n_places)
+const struct nx_cow_place *nx_enclave_cow_places(const struct nx_enclave *enclave,
+                                                 size_t *ret_n_places)
 {
 	*ret_n_places = enclave->cow.n_places;
 	return enclave->cow.places;
@@ -521,7 +549,7 @@ struct nx_enclave *nx_enclave_free(struct nx_enclave *enclave)
 {
 	if (!enclave)
 		return NULL;
-	kill_all(enclave);
+	nx_enclave_kill(enclave);
 	if (enclave->pid_fd >= 0) {
 		struct pollfd poll_fd = { .fd = enclave->pid_fd, .events = POLLIN };
 		siginfo_t info;
@@ -532,6 +560,7 @@ struct nx_enclave *nx_enclave_free(struct nx_enclave *enclave)
 	}
 	nx_close_p(&enclave->wire_fd);
 	nx_close_p(&enclave->pid_fd);
+	nx_close_p(&enclave->ruleset_fd);
 	nx_buf_fini(&enclave->plan);
 	nx_arena_fini(&enclave->cow.arena);
 	free(enclave->cow.places);
@@ -547,11 +576,11 @@ const struct nx_tier nx_tier_namespaces = {
 	.start = start,
 	.launch = launch,
 	.show = show,
-	.event_fd = event_fd,
-	.process_fd = process_fd,
-	.next_event = next_event,
-	.signal = signal_command,
-	.kill = kill_all,
-	.cow_places = cow_places,
+	.event_fd = nx_enclave_event_fd,
+	.process_fd = nx_enclave_process_fd,
+	.next_event = nx_enclave_next_event,
+	.signal = nx_enclave_signal,
+	.kill = nx_enclave_kill,
+	.cow_places = nx_enclave_cow_places,
 	.free = nx_enclave_free,
 };

@@ -10,17 +10,3 @@
 #include "platform/platform.h"
 
 extern const struct nx_tier nx_tier_namespaces;
-
-/**
- * nx_enclave_free() - kill, reap and forget an enclave
- * @enclave: (transfer full, optional)
- *
- * Return: NULL.
- * Context: any thread.
- */
-struct nx_enclave *nx_enclave_free(struct nx_enclave *enclave);
-
-static inline void nx_enclave_free_p(struct nx_enclave **enclave)
-{
-	(void)nx_enclave_free(*enclave);
-}

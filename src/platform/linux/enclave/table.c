@@ -42,8 +42,28 @@ static void unescape(char *s)
 	*to = '\0';
 }
 
-/* "36 35 98:0 /root /mount/point options …": the fifth word. */
-static int read_mounts(struct nx_table *table, struct nexbox_error *err)
+/* "36 35 98:0 /root /mount/point options … - type source options" */
+static bool parse_mount(struct nx_arena *arena, char *line, struct nx_mount *mount)
+{
+	char *words[5] = { NULL };
+	char *type = strstr(line, " - ");
+
+	for (int i = 0; i < 5; i++)
+		words[i] = strsep(&line, " ");
+	if (type) {
+		type += 3;
+		type[strcspn(type, " ")] = '\0';
+	}
+	unescape(words[3]);
+	unescape(words[4]);
+	mount->device = nx_arena_strdup(arena, words[2]);
+	mount->root = nx_arena_strdup(arena, words[3]);
+	mount->path = nx_arena_strdup(arena, words[4]);
+	mount->type = nx_arena_strdup(arena, type ? type : "");
+	return mount->device && mount->root && mount->path && mount->type;
+}
+
+int nx_table_read_mounts(struct nx_table *table, struct nexbox_error *err)
 {
 	NX_CLEANUP(nx_buf_fini) struct nx_buf text = NX_BUF_INIT;
 	char *rest;
@@ -53,18 +73,17 @@ static int read_mounts(struct nx_table *table, struct nexbox_error *err)
 		return r;
 	rest = text.data;
 	for (char *line; (line = strsep(&rest, "\n"));) {
-		char *word = NULL;
+		size_t n_words = 0;
 
-		for (int i = 0; i < 5; i++)
-			word = strsep(&line, " ");
-		if (!word)
+		for (const char *p = line; (p = strchr(p, ' ')); p++)
+			n_words++;
+		if (n_words < 5)
 			continue;
-		unescape(word);
-		word = nx_arena_strdup(&table->arena, word);
-		if (!word || !nx_grow(&table->mounts, &table->mounts_capacity, table->n_mounts,
-		                      sizeof(*table->mounts)))
+		if (!nx_grow(&table->mounts, &table->mounts_capacity, table->n_mounts,
+		             sizeof(*table->mounts)) ||
+		    !parse_mount(&table->arena, line, &table->mounts[table->n_mounts]))
 			return nx_nomem(err, "table");
-		table->mounts[table->n_mounts++].path = word;
+		table->n_mounts++;
 	}
 	return 0;
 }
@@ -194,7 +213,7 @@ static int read_sockets(struct nx_table *table, struct nexbox_error *err)
 
 int nx_table_read(struct nx_table *table, struct nexbox_error *err)
 {
-	int r = read_mounts(table, err);
+	int r = nx_table_read_mounts(table, err);
 
 	return r < 0 ? r : read_sockets(table, err);
 }

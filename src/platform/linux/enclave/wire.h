@@ -43,6 +43,7 @@ enum nx_wire_stage {
 	NX_STAGE_LANDLOCK,
 	NX_STAGE_SECCOMP,
 	NX_STAGE_PROCESS,
+	NX_STAGE_VIEW, /* of the landlock tier */
 };
 
 /** enum nx_wire_has - which descriptors come along, in this order */
