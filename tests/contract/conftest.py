@@ -57,7 +57,7 @@ def in_default(cell, text, one_in):
     return is_home(cell) or number % one_in == 0
 
 
-def matrix(commands, one_in=8, wanted=lambda cell, command: True):
+def matrix(commands, one_in=16, wanted=lambda cell, command: True):
     """Parameters "cell, command": every pair; those beyond the default selection are marked wide."""
     return [
         pytest.param(

@@ -13,7 +13,7 @@ def path_of(value):
     return base64.b64decode(value["bytes"]) if isinstance(value, dict) else value.encode("utf-8", "surrogateescape")
 
 
-def _what(a, b):
+def _what(a, b, reads_all):
     """The parts that differ between two of one kind; a time alone is none."""
     what = set()
     if a.kind == "file" and a.content != b.content:
@@ -26,6 +26,8 @@ def _what(a, b):
         what.add("owner")
     if a.xattrs != b.xattrs:
         what.add("xattr")
+    if what and a.kind == "file" and not int(a.mode, 8) & 0o400 and not reads_all:
+        what.add("content")  # what cannot be compared is taken to differ
     if a.links != b.links and (b.links > 1 or (what and a.links > 1)):
         what.add("links")
     return frozenset(what)
@@ -37,8 +39,8 @@ def _row(path, kind, entry, what=frozenset()):
     return path, (kind, entry.kind, what, size, target)
 
 
-def entries(before, after):
-    """{path: (kind, type, what, size, target)}"""
+def entries(before, after, reads_all):
+    """{path: (kind, type, what, size, target)}; @reads_all: the caller is root"""
     rows = []
     for path in before.keys() | after.keys():
         a, b = before.get(path), after.get(path)
@@ -48,8 +50,8 @@ def entries(before, after):
             rows.append(_row(path, "deleted", a))
         elif a.kind != b.kind:
             rows.append(_row(path, "type-changed", b))
-        elif _what(a, b):
-            rows.append(_row(path, "modified", b, _what(a, b)))
+        elif _what(a, b, reads_all):
+            rows.append(_row(path, "modified", b, _what(a, b, reads_all)))
     return dict(rows)
 
 
@@ -78,15 +80,15 @@ def differences(want, got):
     ]
 
 
-def file_lists(before, after):
+def file_lists(entries):
     """What files_created, files_modified and files_deleted must hold (DESIGN 4)."""
     created, modified, deleted = set(), set(), set()
-    for path, (kind, type_, _, _, _) in entries(before, after).items():
+    for path, (kind, type_, _, _, _) in entries.items():
         if kind == "created":
             created.add(path)
         elif kind == "deleted":
             deleted.add(path)
-        elif type_ != "directory" or (kind == "type-changed"):
+        elif type_ != "directory" or kind == "type-changed":
             modified.add(path)
     return sorted(created), sorted(modified), sorted(deleted)
 

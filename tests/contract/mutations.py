@@ -6,30 +6,29 @@ from test_promotion_fidelity import CHANGES, DEEP, TREE
 # On top of the integration suite's tree: files with several names, a repository, names that layers use.
 MORE_TREE = r"""
 umask 022
-mkdir -p hard same move/in/deep move/empty move/full dup
+mkdir -p hard same move/in/deep move/empty move/full
 echo one > hard/a; ln hard/a hard/b; echo two > hard/x; ln hard/x hard/y; ln hard/x dirs/full/z
 echo alone > hard/alone; ln -s a hard/s; ln hard/s hard/s2
 printf 12345678 > same/size; head -c 20000 /dev/zero | tr '\0' m > same/map; cp same/size same/twin
 echo 1 > move/in/deep/f; echo 2 > move/in/g; echo x > move/full/x
-echo .wh > .wh.plain; echo .wh > files/.wh..wh..opq; mkdir .wh.dir; echo x > .wh.dir/in
-i=0; while [ $i -lt 2000 ]; do i=$((i+1)); : > dup/$i; done
-git init -q repo; cd repo; git config user.email a@example.org; git config user.name a; echo 1 > tracked
+echo .wh > .wh.ro; echo .wh > files/.wh..wh..opq; mkdir .wh.full; echo x > .wh.full/in
+git init -q --template= repo; cd repo; git config user.email a@example.org; git config user.name a; echo 1 > tracked
 git add tracked; git commit -q -m first; cd ..
-find hard same move dup repo .wh.plain .wh.dir files/.wh..wh..opq -depth -print0 |
+find hard same move repo .wh.ro .wh.full files/.wh..wh..opq -depth -print0 |
 	xargs -0 touch -h -d '2020-02-02 02:02:02.123456789'
 """
 
 MORE = {
     # edits that hide
-    "an edit of the same size gets its old time back": "cp -p same/size /tmp/t; printf 87654321 > same/size; touch -r /tmp/t same/size",
-    "one byte is written in place, its time put back": "cp -p same/map /tmp/t; printf X | dd of=same/map bs=1 seek=9999"
-    " conv=notrunc status=none; touch -r /tmp/t same/map",
+    "an edit of the same size gets its old time back": "T=$(mktemp); touch -r same/size $T; printf 87654321 > same/size; touch -r $T same/size; rm $T",
+    "one byte is written in place, its time put back": "T=$(mktemp); touch -r same/map $T; printf X | dd of=same/map bs=1 seek=9999"
+    " conv=notrunc status=none; touch -r $T same/map; rm $T",
     "a file is written through a mapping": "python3 -c 'import mmap; f = open(\"same/map\", \"r+b\");"
     " m = mmap.mmap(f.fileno(), 0); m[5000:5005] = b\"other\"; m.flush(); m.close()'",
     "a file is written through a mapping that is never flushed": "python3 -c 'import mmap, os; f = open(\"same/map\", \"r+b\");"
     " m = mmap.mmap(f.fileno(), 0); m[5000:5005] = b\"other\"; os._exit(0)'",
-    "a file is written through a mapping, its time put back": "cp -p same/map /tmp/t; python3 -c 'import mmap, os;"
-    " f = open(\"same/map\", \"r+b\"); m = mmap.mmap(f.fileno(), 0); m[5000:5005] = b\"other\"; os._exit(0)'; touch -r /tmp/t same/map",
+    "a file is written through a mapping, its time put back": "T=$(mktemp); touch -r same/map $T; python3 -c 'import mmap, os;"
+    " f = open(\"same/map\", \"r+b\"); m = mmap.mmap(f.fileno(), 0); m[5000:5005] = b\"other\"; os._exit(0)'; touch -r $T same/map; rm $T",
     "a file is rewritten right after the host wrote it": "printf 22222222 > same/size",
     "a file is rewritten by rename right after the host wrote it": "printf 22222222 > same/t; mv same/t same/size",
     "a file is written by a process that outlives the shell": "(sleep 0.05; echo late >> files/plain) & wait",
@@ -39,7 +38,7 @@ MORE = {
     "a folder is replaced by its own copy": "cp -a many m2; rm -r many; mv m2 many",
     "a mode is changed and changed back": "chmod 600 files/plain; chmod 644 files/plain",
     "an attribute is set and removed": "setfattr -n user.t -v x files/plain; setfattr -x user.t files/plain",
-    "a file is removed and made again": "cp -p files/plain /tmp/t; rm files/plain; cp -p /tmp/t files/plain",
+    "a file is removed and made again": "T=$(mktemp); cp -p files/plain $T; rm files/plain; cp -p $T files/plain; rm $T",
     "a file is renamed there and back": "mv files/plain t; mv t files/plain",
     "two files of equal content swap": "mv same/size t; mv same/twin same/size; mv t same/twin",
     # space
@@ -49,7 +48,7 @@ MORE = {
     "a file is cut to nothing and filled again": ": > same/map; head -c 20000 /dev/zero | tr '\\0' n > same/map",
     "a file is cloned": "cp --reflink=auto files/big big2; cp --reflink=auto --sparse=always files/sparse sparse2",
     "a file without a name gets one": "python3 -c 'import os; f = os.open(\".\", os.O_TMPFILE | os.O_RDWR, 0o640); os.write(f, b\"x\");"
-    " os.link(\"/proc/self/fd/%d\" % f, \"named\", follow_symlinks=True)'",
+    " import ctypes; assert ctypes.CDLL(None).linkat(-100, b\"/proc/self/fd/%d\" % f, -100, b\"named\", 0x400) == 0'",
     # modes
     "a file and a folder are closed to everybody": "chmod 000 files/plain dirs/full",
     "a folder is closed after something was made in it": "echo x > dirs/full/new; mkdir -m 700 dirs/full/newdir; echo y > dirs/full/newdir/in; chmod 000 dirs/full",
@@ -93,12 +92,11 @@ MORE = {
     "a database is made": "python3 -c 'import sqlite3; c = sqlite3.connect(\"db\"); c.execute(\"create table t(a)\");"
     " c.executemany(\"insert into t values (?)\", [(i,) for i in range(100)]); c.commit(); c.close()'",
     "git commits": "cd repo; echo 2 > tracked; GIT_AUTHOR_DATE='2020-01-01T00:00:00Z' GIT_COMMITTER_DATE='2020-01-01T00:00:00Z'"
-    " git commit -q -am second",
+    " git commit -q -am second; rm .git/index",  # which holds inodes and change times
     # names that mean something to layers, and to nex-box
-    "names of layers are edited": "echo x >> .wh.plain; rm -r .wh.dir; echo y > files/.wh..wh..opq; echo z > .wh.new",
+    "names of layers are edited": "echo x >> .wh.ro; rm -r .wh.full; echo y > files/.wh..wh..opq; echo z > .wh.new",
     "a file beside a name of layers is removed": "rm files/plain files/.wh..wh..opq",
     "a store is made": "mkdir -p .nexbox/sessions/x .nexbox/history; echo x > .nexbox/x; echo '!*' > .nexbox/.gitignore",
-    "a store lies further down": "mkdir -p files/.nexbox; echo x > files/.nexbox/x",
     # deep
     "a tree deeper than any path is edited": "python3 -c 'import os\nfor d in \"DEEP\".split(\"/\"): os.chdir(d)\n"
     "open(\"bottom\", \"a\").write(\"y\"); os.mkdir(\"new\"); os.unlink(\"other\")'",
@@ -116,18 +114,22 @@ DEEP_TREE = (
     "for n in \"bottom\", \"other\": open(n, \"w\").write(\"x\")'"
 )
 
+MANY = "python3 -c 'import os; os.mkdir(\"dup\"); [os.close(os.open(f\"dup/{i}\", os.O_CREAT)) for i in range(1, 2001)]'"
+
 # What is done on the host just before, as the owner; part of the tree before.
 BEFORE = {
     "a file is rewritten right after the host wrote it": "printf 11111111 > same/size",
     "a file is rewritten by rename right after the host wrote it": "printf 11111111 > same/size",
 }
+BEFORE.update(dict.fromkeys(("two thousand files are removed", "two thousand files are written", "one of two thousand is written"), MANY))
 BEFORE.update({command: DEEP_TREE for command in MORE if "deeper than any path" in command})
 
 ROOT_ONLY = {"files are given away", "a file is given away and back", "everything is given away"}
 
-COMMANDS = {command: script.replace("DEEP", DEEP) for command, script in {**CHANGES, **MORE}.items()}
+# The target of a symlink has 1,023 bytes at the most on xfs.
+COMMANDS = {command: script.replace("DEEP", DEEP).replace("%4095s", "%1023s") for command, script in {**CHANGES, **MORE}.items()}
 BEFORE = {command: script.replace("DEEP", DEEP) for command, script in BEFORE.items()}
-FULL_TREE = TREE + MORE_TREE
+FULL_TREE = TREE.replace("%4000s", "%1000s") + MORE_TREE
 
 
 def suits(cell, command):
