@@ -135,21 +135,36 @@ class Difference:
         return cell.strategy in self.strategies and cell.caller in self.callers and command in self.commands
 
 
+LAYERS = ("overlay", "fuse-overlayfs")
+CLONES = ("btrfs-snapshot", "reflink", "copy")
+
 DIFFERENCES = (
     Difference(
         "Renaming a folder that was there before the run",
         ("overlay",),
-        ("a folder with linked files is renamed", "a folder is renamed by rename(2)", "two folders are exchanged by renameat2(2)"),
+        ("a folder is renamed by rename(2)", "two folders are exchanged by renameat2(2)"),
         ("user",),
     ),
     Difference(
         "One name of a hard-linked file is written",
-        ("overlay", "fuse-overlayfs"),
-        (
-            "one of two names is edited in place",
-            "one of two names gets another mode",
-            "two names get a third",
-        ),
+        LAYERS,
+        ("one of two names is edited in place", "one of two names gets another mode", "two names get a third"),
+    ),
+    Difference(
+        "Some names of a hard-linked file are renamed",
+        LAYERS + CLONES,
+        ("a folder with linked files is renamed",),
+    ),
+    Difference(
+        "One name of a hard-linked file is replaced by an equal file",
+        LAYERS + CLONES,
+        ("two names are unlinked from one another",),
+    ),
+    Difference(
+        "A file that the caller may not read, its own or not",
+        ("reflink", "copy"),
+        ("a file without permissions gets some",),
+        ("user",),
     ),
 )
 

@@ -117,4 +117,5 @@ def make_workspace(path, owner):
 def remove_workspace(path):
     """Whatever is in it."""
     subprocess.run(["chattr", "-R", "-i", path], capture_output=True)
-    subprocess.run(["rm", "-rf", "--one-file-system", "--", path], check=True)
+    assert not mounts_below(path), f"something is mounted in {path}"
+    subprocess.run(["rm", "-rf", "--", path], check=True)
