@@ -7,10 +7,12 @@ strategy gets a row in WHERE; without one it has to work on every filesystem.
 """
 
 import ctypes
+import functools
 import os
 import re
 import struct
 import subprocess
+import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -86,10 +88,12 @@ def binary():
 
 
 def _ask(*argv):
-    done = subprocess.run([binary(), *argv], capture_output=True, text=True, cwd="/var/tmp")
+    with tempfile.TemporaryDirectory() as empty:
+        done = subprocess.run([binary(), *argv], capture_output=True, text=True, cwd=empty)
     return done.stdout + done.stderr
 
 
+@functools.cache
 def strategies():
     """Those that the program has, by its own words."""
     found = re.search(r"--strategy\).*?-W '([^']*)'", _ask("completion", "bash"))
