@@ -245,6 +245,10 @@ static void mark_new(struct nx_walk *walk, size_t first, const struct nx_job *jo
 		if (change->entry.kind != NEXBOX_ENTRY_MODIFIED &&
 		    change->entry.kind != NEXBOX_ENTRY_CREATED && nx_base_hides(base))
 			change->flags |= NX_CHANGE_UNSEEN;
+		/* Another folder in the place of one that could not be listed. */
+		if (change->entry.kind == NEXBOX_ENTRY_MODIFIED && (base->flags & NX_BASE_UNSEEN) &&
+		    S_ISDIR(base->from.mode))
+			change->flags |= NX_CHANGE_UNSEEN;
 		if (change->entry.kind != NEXBOX_ENTRY_MODIFIED && (base->flags & NX_BASE_BOUNDARY))
 			change->flags |= NX_CHANGE_BOUNDARY;
 	}
