@@ -70,8 +70,8 @@ struct nx_base_dir {
  *               mounts aside
  * @snapshot_fd: (owned) root of a snapshot that nobody writes to, and then the
  *               entries are read from it when they are asked for; else -1
- * @line:        of a snapshot: what changed after it was made has a change time at
- *               or after the line
+ * @line:        what changed after the clone, or the snapshot, was made has a change
+ *               time at or after the line
  */
 struct nx_baseline {
 	struct nx_base root;

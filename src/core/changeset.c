@@ -305,6 +305,18 @@ static int find_lower(struct nx_walk *walk, const struct nx_job *parent, const s
 	return *ret_lower ? 0 : nx_walk_nomem(walk);
 }
 
+/*
+ * A folder that was one before, too, and could be listed. Its number alone says
+ * little: that of something else may have been given to it.
+ */
+static bool is_scanned(const struct nx_walk *walk, const struct nx_node *now)
+{
+	const struct nx_base *base = now->base;
+
+	return base && S_ISDIR(base->mode) && base->inode == now->st.st_ino &&
+	       (base->dir || walk->comparison->baseline->snapshot_fd >= 0);
+}
+
 /* Goes on inside a folder that exists now. */
 static int enter(struct nx_walk *walk, const struct nx_job *parent, const struct nx_node *now,
                  bool is_upper, const char *path, bool has_host, bool is_new)
@@ -317,8 +329,8 @@ static int enter(struct nx_walk *walk, const struct nx_job *parent, const struct
 	int r;
 
 	if (walk->comparison->baseline) {
-		/* One that is still the same is scanned by itself. */
-		if (now->base && now->base->inode == now->st.st_ino)
+		/* One that is still the same is looked at by the scan. */
+		if (is_scanned(walk, now))
 			return 0;
 		job.base = now->base;
 		return nx_walk_add_job(walk, job);
@@ -744,6 +756,8 @@ int nx_changeset_read(struct nx_changeset *changeset, const struct nx_comparison
 		walk.jobs = job->next;
 		r = do_job(&walk, job);
 	}
+	if (r == 0 && comparison->baseline)
+		r = nx_tree_mark_stand_ins(&walk);
 	if (r == 0 && changeset->n_changes > 0)
 		qsort(changeset->changes, changeset->n_changes, sizeof(*changeset->changes),
 		      by_path);

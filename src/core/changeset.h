@@ -32,7 +32,7 @@ enum nx_change_flags {
 	NX_CHANGE_COPIED_UP = 1u << 6,     /* the layer says that it was taken from below */
 	NX_CHANGE_WAS_SPARSE = 1u << 5,    /* MODIFIED: the workspace's file has holes */
 	NX_CHANGE_SWAPPED = 1u << 7,       /* in a folder that the host has replaced */
-	NX_CHANGE_UNSEEN = 1u << 8,        /* holds something that the box could not see */
+	NX_CHANGE_UNSEEN = 1u << 8,        /* holds, or is, what the box could not see */
 	NX_CHANGE_BOUNDARY = 1u << 9,      /* lies in another subvolume */
 };
 

@@ -751,7 +751,6 @@ int nx_clone_make(const struct nx_clone *clone, struct nx_baseline *baseline,
 		             .lock = PTHREAD_MUTEX_INITIALIZER };
 	struct folder root;
 	struct job job = { .folder = &root };
-	struct timespec line;
 	int r = begin(&work, &root, err);
 
 	if (r == 0)
@@ -765,7 +764,7 @@ int nx_clone_make(const struct nx_clone *clone, struct nx_baseline *baseline,
 	if (r < 0)
 		return r;
 	/* So that nothing the command does can have the stamp of what was done here. */
-	r = nx_fs_draw_line(clone->stamp_fd, &line);
+	r = nx_fs_draw_line(clone->stamp_fd, &baseline->line);
 	if (r < 0)
 		return nx_fail(err, NEXBOX_E_SYSTEM, -r, "clone", "cannot tell the time of '%s'",
 		               nx_quote(clone->workspace));

@@ -50,6 +50,9 @@ bool nx_node_open_up(const struct nx_node *node)
 {
 	mode_t needed = S_ISDIR(node->st.st_mode) ? 0500 : 0400;
 
+	/* The walk has opened it, for as long as there is something to do in it. */
+	if (node->base && (node->base->flags & NX_BASE_CLOSED))
+		return false;
 	if (S_ISLNK(node->st.st_mode) || (node->st.st_mode & needed) == needed || geteuid() == 0)
 		return false;
 	return nx_fs_chmod(node->dir_fd, node->name, (node->st.st_mode & 07777) | needed) == 0;

@@ -57,6 +57,7 @@ static bool moves(const struct nx_change *change)
 static int dress(const struct nx_change *change, const struct spot *spot, struct nexbox_error *err)
 {
 	struct timespec times[2] = { { .tv_nsec = UTIME_OMIT }, change->mtime };
+	mode_t mode = change->entry.mode;
 	struct stat st;
 
 	if (fstatat(spot->dir_fd, spot->name, &st, AT_SYMLINK_NOFOLLOW) < 0)
@@ -69,8 +70,11 @@ static int dress(const struct nx_change *change, const struct spot *spot, struct
 		               nx_quote(change->entry.path), change->uid, change->gid);
 	if (fstatat(spot->dir_fd, spot->name, &st, AT_SYMLINK_NOFOLLOW) < 0)
 		return failed(change, errno, err);
-	if (!S_ISLNK(st.st_mode) && (st.st_mode & 07777) != change->entry.mode) {
-		int r = nx_fs_chmod(spot->dir_fd, spot->name, change->entry.mode);
+	/* A folder is closed last of all (nx_changeset_close()): it has to be entered. */
+	if (S_ISDIR(st.st_mode) && (mode & 0500) != 0500 && geteuid() != 0)
+		mode |= 0700;
+	if (!S_ISLNK(st.st_mode) && (st.st_mode & 07777) != mode) {
+		int r = nx_fs_chmod(spot->dir_fd, spot->name, mode);
 
 		if (r < 0)
 			return failed(change, -r, err);

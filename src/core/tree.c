@@ -245,6 +245,10 @@ static void mark_new(struct nx_walk *walk, size_t first, const struct nx_job *jo
 		if (change->entry.kind != NEXBOX_ENTRY_MODIFIED &&
 		    change->entry.kind != NEXBOX_ENTRY_CREATED && nx_base_hides(base))
 			change->flags |= NX_CHANGE_UNSEEN;
+		/* Another folder in the place of one that could not be listed. */
+		if (change->entry.kind == NEXBOX_ENTRY_MODIFIED && (base->flags & NX_BASE_UNSEEN) &&
+		    S_ISDIR(base->from.mode))
+			change->flags |= NX_CHANGE_UNSEEN;
 		if (change->entry.kind != NEXBOX_ENTRY_MODIFIED && (base->flags & NX_BASE_BOUNDARY))
 			change->flags |= NX_CHANGE_BOUNDARY;
 	}
@@ -267,8 +271,7 @@ static int compare_name(struct nx_walk *walk, const struct nx_job *job, int view
 	if (base && has_now && nx_base_is_same(base, &now.st))
 		return 0;
 	/* It was not shown, so that it is not there means nothing. */
-	if (base && !has_now && (base->flags & (NX_BASE_MISSING | NX_BASE_UNSEEN)) &&
-	    (S_ISDIR(base->from.mode) || (base->flags & NX_BASE_MISSING)))
+	if (base && !has_now && (base->flags & NX_BASE_MISSING))
 		return 0;
 	path = nx_walk_join(walk, job->path, name);
 	if (!path)
@@ -344,4 +347,91 @@ int nx_tree_compare(struct nx_walk *walk, const struct nx_job *given)
 		if (!nx_listing_has(&listing, dir->entries[i].name))
 			r = compare_name(walk, &job, view_fd, host_fd, dir->entries[i].name);
 	return r;
+}
+
+/* ---- stand-ins -------------------------------------------------------------- */
+
+struct inodes {
+	ino_t *items;
+	size_t n_items;
+	size_t capacity;
+};
+
+static void inodes_fini(struct inodes *inodes)
+{
+	free(inodes->items);
+}
+
+static int by_number(const void *a, const void *b)
+{
+	ino_t x = *(const ino_t *)a;
+	ino_t y = *(const ino_t *)b;
+
+	return x < y ? -1 : x > y;
+}
+
+/* Of all that stands empty in the clone. A stack of folders: it may be deep. */
+static int find_stand_ins(const struct nx_base *root, struct inodes *inodes)
+{
+	NX_AUTO_FREE const struct nx_base_dir **stack = NULL;
+	size_t capacity = 0;
+	size_t n = 0;
+
+	if (root->dir && !nx_grow(&stack, &capacity, n, sizeof(*stack)))
+		return -ENOMEM;
+	if (root->dir)
+		stack[n++] = root->dir;
+	while (n > 0) {
+		const struct nx_base_dir *dir = stack[--n];
+
+		for (size_t i = 0; i < dir->n_entries; i++) {
+			const struct nx_base *base = &dir->entries[i];
+
+			if ((base->flags & (NX_BASE_UNSEEN | NX_BASE_MISSING)) == NX_BASE_UNSEEN) {
+				if (!nx_grow(&inodes->items, &inodes->capacity, inodes->n_items,
+				             sizeof(*inodes->items)))
+					return -ENOMEM;
+				inodes->items[inodes->n_items++] = base->inode;
+			}
+			if (!base->dir)
+				continue;
+			if (!nx_grow(&stack, &capacity, n, sizeof(*stack)))
+				return -ENOMEM;
+			stack[n++] = base->dir;
+		}
+	}
+	if (inodes->n_items > 0)
+		qsort(inodes->items, inodes->n_items, sizeof(*inodes->items), by_number);
+	return 0;
+}
+
+/* A number may be another file's by now: one that was made after the clone. */
+static bool is_older(const struct nx_walk *walk, const char *path)
+{
+	NX_AUTO_FD fd = nx_fs_open(walk->upper_fd, path, O_PATH);
+	struct timespec birth;
+
+	return fd < 0 || nx_fs_birth_of(fd, &birth) < 0 ||
+	       !is_since(&birth, &walk->comparison->baseline->line);
+}
+
+int nx_tree_mark_stand_ins(struct nx_walk *walk)
+{
+	NX_CLEANUP(inodes_fini) struct inodes inodes = { 0 };
+	struct nx_changeset *changeset = walk->changeset;
+
+	if (changeset->n_changes == 0)
+		return 0;
+	if (find_stand_ins(&walk->comparison->baseline->root, &inodes) < 0)
+		return nx_walk_nomem(walk);
+	for (size_t i = 0; i < changeset->n_changes && inodes.n_items > 0; i++) {
+		struct nx_change *change = &changeset->changes[i];
+
+		if (change->entry.kind != NEXBOX_ENTRY_DELETED &&
+		    bsearch(&change->inode, inodes.items, inodes.n_items, sizeof(*inodes.items),
+		            by_number) &&
+		    is_older(walk, change->entry.path))
+			change->flags |= NX_CHANGE_UNSEEN;
+	}
+	return 0;
 }

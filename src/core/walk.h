@@ -169,3 +169,16 @@ int nx_tree_scan(struct nx_walk *walk);
  * Context: the thread of the walk.
  */
 int nx_tree_compare(struct nx_walk *walk, const struct nx_job *job);
+
+/**
+ * nx_tree_mark_stand_ins() - find the entries that stand for what was not to be had
+ * @walk: (borrowed) of a clone, whose changes are all found; they get NX_CHANGE_UNSEEN
+ *
+ * What stands empty in the clone has content in the workspace. Under whatever name the
+ * command left it, it must not be promoted: that content would be lost.
+ *
+ * Return: 0, or a negative nexbox_errc.
+ * Errors: NEXBOX_E_NOMEM.
+ * Context: the thread of the walk.
+ */
+int nx_tree_mark_stand_ins(struct nx_walk *walk);

@@ -126,6 +126,16 @@ bool nx_fs_tells_writes(int fd);
 int nx_fs_mount_of(int fd, uint64_t *ret_id);
 
 /**
+ * nx_fs_birth_of() - when an inode was made
+ * @fd:        (borrowed) may be O_PATH
+ * @ret_birth: (out) by the clock of nx_fs_draw_line()
+ *
+ * Return: 0, or a negative errno (EOPNOTSUPP: this filesystem does not keep it).
+ * Context: any thread.
+ */
+int nx_fs_birth_of(int fd, struct timespec *ret_birth);
+
+/**
  * nx_fs_is_frozen() - whether a name is immutable or append-only
  * @dir_fd: (borrowed)
  * @name:   (borrowed) a name in it, or "." for itself

@@ -248,6 +248,19 @@ int nx_fs_mount_of(int fd, uint64_t *ret_id)
 	return 0;
 }
 
+int nx_fs_birth_of(int fd, struct timespec *ret_birth)
+{
+	struct statx stx;
+
+	if (statx(fd, "", AT_EMPTY_PATH, STATX_BTIME, &stx) < 0)
+		return -errno;
+	if (!(stx.stx_mask & STATX_BTIME))
+		return -EOPNOTSUPP;
+	ret_birth->tv_sec = stx.stx_btime.tv_sec;
+	ret_birth->tv_nsec = stx.stx_btime.tv_nsec;
+	return 0;
+}
+
 int nx_fs_is_frozen(int dir_fd, const char *name)
 {
 	struct statx stx;

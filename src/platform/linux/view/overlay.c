@@ -215,6 +215,13 @@ static int prepare(struct nx_view *view, struct nexbox_error *err)
 		               "'%s' belongs to a user or group that is unknown here, in which no "
 		               "overlay can change anything",
 		               nx_quote(view->workspace));
+	/* A whiteout was refused. */
+	if (r == -EPERM)
+		return nx_fail(err, NEXBOX_E_UNSUPPORTED, -r, NX_WHERE_VIEW,
+		               "the filesystem of '%s' cannot hold the layers of an overlay (it may "
+		               "be an overlay itself, as the root of a container is): put the "
+		               "workspace on a volume, or use --strategy copy",
+		               nx_quote(view->workspace));
 	if (r < 0)
 		return nx_fail(err, nx_errc_of(-r), -r, "overlay",
 		               "cannot make the layers of a view in '%s'", nx_quote(view->session));
