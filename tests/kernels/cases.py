@@ -16,12 +16,13 @@ BOTH = (USER, ROOT)
 
 @dataclass(frozen=True)
 class Place:
-    """A strategy on a filesystem, in a tier. @callers: who can have it there."""
+    """A strategy on a filesystem, in a tier. @callers: who can have it there; @since: which Linux."""
 
     strategy: str
     filesystem: str
     tier: str = NAMESPACES
     callers: tuple = BOTH
+    since: tuple = (0, 0)
 
     def __str__(self):
         return f"{self.strategy}-{self.filesystem}" + ("" if self.tier == NAMESPACES else f"-{self.tier}")
@@ -32,6 +33,7 @@ PLACES = (
     Place("overlay", "ext4"),
     Place("overlay", "xfs"),
     Place("overlay", "btrfs"),
+    Place("overlay", "tmpfs", since=(6, 6)),
     Place("btrfs-snapshot", "btrfs"),
     Place("reflink", "xfs"),
     Place("reflink", "btrfs"),
@@ -47,6 +49,8 @@ AUTO = Place("auto", "ext4")
 ENCLAVE = tuple(place for place in PLACES if place.filesystem == "ext4" and place.strategy in ("overlay", "copy"))
 
 # How a machine without user namespaces looks; undone after each case.
+RESTRICTION = "/proc/sys/kernel/apparmor_restrict_unprivileged_userns"
+POLICY = "/sys/kernel/security/apparmor"
 NO_NAMESPACES = ("sysctl -w user.max_user_namespaces=0", "sysctl -w user.max_user_namespaces=4096")
 
 
@@ -272,23 +276,40 @@ host"
          callers=(ROOT,), places=(), needs="/proc/sys/kernel/unprivileged_userns_clone",
          before="sysctl -w kernel.unprivileged_userns_clone=0", after="sysctl -w kernel.unprivileged_userns_clone=1"),
     Case("no user namespaces, by AppArmor's restriction", "box -- echo in-the-box", status=125,
-         says=(r"AppArmor|apparmor",), never=("in-the-box",), callers=(USER,), places=(),
-         needs="/proc/sys/kernel/apparmor_restrict_unprivileged_userns",
-         before="sysctl -w kernel.apparmor_restrict_unprivileged_userns=1",
-         after="sysctl -w kernel.apparmor_restrict_unprivileged_userns=0"),
+         says=(r"AppArmor.*apparmor_restrict_unprivileged_userns",), never=("in-the-box",), callers=(USER,),
+         places=(), needs=RESTRICTION, before=f"echo 1 >{RESTRICTION}", after=f"echo 0 >{RESTRICTION}"),
+    # As Ubuntu 24.04 is installed: there is a profile, so the namespace is made, and is worth nothing.
+    Case("user namespaces without capabilities, by AppArmor's restriction", "box -- echo in-the-box", status=125,
+         says=(r"AppArmor.*apparmor_restrict_unprivileged_userns",), never=("in-the-box",), callers=(USER,),
+         places=(), needs=RESTRICTION, before=f"cat /check/unprivileged_userns >{POLICY}/.load; echo 1 >{RESTRICTION}",
+         after=f"echo 0 >{RESTRICTION}; printf unprivileged_userns >{POLICY}/.remove"),
+    Case("AppArmor's restriction is no matter to root", "box -- echo in-the-box", says=("in-the-box",),
+         callers=(ROOT,), places=(), needs=RESTRICTION,
+         before=f"cat /check/unprivileged_userns >{POLICY}/.load; echo 1 >{RESTRICTION}",
+         after=f"echo 0 >{RESTRICTION}; printf unprivileged_userns >{POLICY}/.remove"),
     Case("no mount namespaces left", "box -- echo in-the-box", status=125, says=(r"max_",), never=("in-the-box",),
          callers=(USER,), places=(),
          before="sysctl -w user.max_mnt_namespaces=0", after="sysctl -w user.max_mnt_namespaces=4096"),
-    Case("the network namespace cannot be made", "box -- echo in-the-box", status=125, says=(r"network",),
+    Case("the network namespace cannot be made", "box -- echo in-the-box", status=125, says=(r"network.*max_net_namespaces",),
          never=("in-the-box",), callers=(USER,), places=(),
          before="sysctl -w user.max_net_namespaces=0", after="sysctl -w user.max_net_namespaces=4096"),
-    Case("a workspace in memory", "box --commit --json -- sh -c 'echo more >>old'; cat old >&2",
-         document={"status": 0, "committed": True}, says=("more",), places=(Place("auto", "tmpfs"),)),
+    Case("a workspace in memory",
+         """
+         box --commit --json -- sh -euc 'rm -r folder; mkdir folder; echo more >>old'; s=$?
+         { tree; cat old; } >&2; exit $s
+         """, document={"status": 0, "committed": True}, says=(r"empty ./folder ./gone", "more"),
+         places=(Place("auto", "tmpfs"),)),
     Case("with the host's network the host's abstract sockets are within reach, or not, as the kernel can",
          """
          probe listen @nxhost$NUMBER
          box --allow-net true -- probe connect @nxhost$NUMBER
          """, status=None, places=()),
+    Case("an overlay that could not hide a folder is refused, where memory takes no attributes",
+         """
+         probe attributes . && exit 0
+         box -- echo in-the-box; expect status $? 125
+         """, says=(r"takes no user|takes attributes",), never=("in-the-box",), callers=(USER,),
+         places=(Place("overlay", "tmpfs"),)),
     Case("the stamps of files", "probe stamps x", says=("of 100 pairs",), callers=(USER,), places=()),
 )
 

@@ -18,6 +18,7 @@
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/un.h>
+#include <sys/xattr.h>
 #include <unistd.h>
 
 #define LANDLOCK_CREATE_RULESET 444
@@ -115,13 +116,20 @@ static int stamps(const char *name)
 	return 0;
 }
 
+static int attributes(const char *name)
+{
+	int taken = setxattr(name, "user.probe", "", 0, 0) == 0;
+
+	puts(taken ? "takes attributes" : strerror(errno));
+	return !taken;
+}
+
 static const struct {
 	const char *word;
 	int (*run)(const char *);
 } words[] = {
-	{ "landlock", landlock },         { "subvolume", subvolume },
-	{ "listen", listen_at },    { "connect", connect_to },
-	{ "stamps", stamps },
+	{ "landlock", landlock },  { "subvolume", subvolume }, { "listen", listen_at },
+	{ "connect", connect_to }, { "stamps", stamps },       { "attributes", attributes },
 };
 
 int main(int argc, char **argv)
