@@ -619,6 +619,7 @@ static void keep_box(struct run *run)
 
 	if (run->view.upper_fd >= 0)
 		nx_changeset_close(&outcome->changeset, run->view.upper_fd, false);
+	(void)nx_remove_tree(nx_session_fd(run->session), NX_THROWN_AWAY_NAME);
 	if (write_note(run, &error) < 0 || nx_session_keep(run->session, &error) < 0)
 		return; /* the store is gone, or the disk is full: nothing to keep in */
 	outcome->public.kept = 1;

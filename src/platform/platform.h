@@ -81,6 +81,9 @@ struct nx_view {
 /* The clone of the workspace in the session's folder, with a strategy of NX_VIEW_TREE. */
 #define NX_TREE_NAME "view"
 
+/* What a tier writes in the session's folder, and nobody keeps. */
+#define NX_THROWN_AWAY_NAME "cow"
+
 /* Snapshots in the session's folder; NX_TREE_NAME is a symlink into the first then. */
 #define NX_SNAPSHOT_VIEW "snapshot"
 #define NX_SNAPSHOT_BASE "base"

@@ -136,6 +136,15 @@ static int begin_scratch(struct nx_mounts *mounts, const char *path)
 	return mounts->scratch_fd < 0 ? -errno : 0;
 }
 
+static int scratch_on_disk(struct nx_mounts *mounts, const char *path)
+{
+	if (mkdir(path, 0700) < 0)
+		return -errno;
+	nx_close_p(&mounts->scratch_fd);
+	mounts->scratch_fd = open(path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+	return mounts->scratch_fd < 0 ? -errno : 0;
+}
+
 /* The umask is 0 in the first process. */
 static int scratch_dir(const char *path, uint32_t mode)
 {
@@ -144,20 +153,27 @@ static int scratch_dir(const char *path, uint32_t mode)
 	return clone_mount(path, false);
 }
 
-/* @layers: "/place/name", a folder of the scratch; its upper looks like @lower. */
+/*
+ * @layers: a new folder; its upper looks like @lower. Both are named in ways that
+ * no ':' or ',' in a path can spoil.
+ */
 static int scratch_cow(const char *lower, const char *layers)
 {
-	char upper[PATH_MAX];
-	char work[PATH_MAX];
+	NX_AUTO_FD fd = -1;
+	char upper[48];
+	char work[48];
 	struct stat st;
 
-	(void)snprintf(upper, sizeof(upper), "%s/u", layers);
-	(void)snprintf(work, sizeof(work), "%s/w", layers);
-	if (stat(lower, &st) < 0 || chdir(lower) < 0 || mkdir(layers, 0700) < 0 ||
-	    mkdir(upper, 0700) < 0 || mkdir(work, 0700) < 0 || chmod(upper, st.st_mode & 07777) < 0)
+	if (stat(lower, &st) < 0 || chdir(lower) < 0 || mkdir(layers, 0700) < 0)
+		return -errno;
+	fd = open(layers, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+	if (fd < 0 || mkdirat(fd, "u", 0700) < 0 || mkdirat(fd, "w", 0700) < 0 ||
+	    fchmodat(fd, "u", st.st_mode & 07777, 0) < 0)
 		return -errno;
 	/* Only a root caller has other people's folders here. */
-	(void)!chown(upper, st.st_uid, st.st_gid);
+	(void)!fchownat(fd, "u", st.st_uid, st.st_gid, 0);
+	(void)snprintf(upper, sizeof(upper), "/proc/self/fd/%d/u", fd);
+	(void)snprintf(work, sizeof(work), "/proc/self/fd/%d/w", fd);
 	return nx_overlay_mount(".", upper, work, false);
 }
 
@@ -260,6 +276,8 @@ static int apply(struct nx_mounts *mounts, const struct nx_plan *plan, const str
 		return mount_view(mounts, plan, op, waiter);
 	case NX_OP_SCRATCH:
 		return begin_scratch(mounts, a);
+	case NX_OP_SCRATCH_ON_DISK:
+		return scratch_on_disk(mounts, a);
 	case NX_OP_SCRATCH_DIR:
 		return fill(slot, scratch_dir(b, op->n));
 	case NX_OP_SCRATCH_COW:

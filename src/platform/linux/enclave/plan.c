@@ -7,7 +7,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/mount.h>
+#include <sys/xattr.h>
 #include <unistd.h>
 
 #include "base/path.h"
@@ -305,6 +307,18 @@ static void make_view(struct builder *b)
 	add_writable(b, launch->workspace);
 }
 
+/*
+ * KERNEL < 6.6: a tmpfs takes no user.* attributes. An overlay whose upper is one
+ * cannot mark there that a folder hides the lower one, so that removing a folder
+ * of the lower is EIO. Asked of a memfd, which lies in a tmpfs of the kernel's.
+ */
+static bool tmpfs_takes_marks(void)
+{
+	NX_AUTO_FD fd = memfd_create("nex-box-marks", MFD_CLOEXEC);
+
+	return fd < 0 || fsetxattr(fd, "user.nexbox", "", 0, 0) == 0 || errno != EOPNOTSUPP;
+}
+
 /* An overlay over @path whose upper is thrown away; returns its slot. */
 static uint32_t add_cow(struct builder *b, const char *scratch, const char *path, uint32_t flags)
 {
@@ -334,6 +348,39 @@ static uint32_t add_cow(struct builder *b, const char *scratch, const char *path
 	return slot;
 }
 
+/*
+ * The home, and what else was asked for; their layers are folders of @layers.
+ * Returns the slot of the home's overlay.
+ */
+static uint32_t add_cows(struct builder *b, const char *layers)
+{
+	const struct nx_launch *launch = b->launch;
+	uint32_t home_slot = 0;
+
+	if (launch->home) {
+		home_slot = add_cow(b, layers, launch->home, NX_OP_OPTIONAL);
+		add_writable(b, launch->home);
+	}
+	for (size_t i = 0; i < launch->n_grants; i++) {
+		if (launch->grants[i].kind != NEXBOX_GRANT_COW)
+			continue;
+		(void)add_cow(b, layers, launch->grants[i].path, 0);
+		add_writable(b, launch->grants[i].path);
+	}
+	return home_slot;
+}
+
+/* Layers in the session, which is there when the view is. */
+static uint32_t add_cows_on_disk(struct builder *b)
+{
+	const char *layers = format(b, b->launch->session, "/" NX_THROWN_AWAY_NAME);
+
+	if (!b->launch->home && b->launch->n_grants == 0)
+		return 0;
+	add(b, NX_OP_SCRATCH_ON_DISK, 0, 0, layers);
+	return add_cows(b, layers);
+}
+
 /* A private place that is on nobody's way while the layers are made in it. */
 static const char *choose_scratch(const struct nx_launch *launch)
 {
@@ -353,13 +400,11 @@ static const char *choose_scratch(const struct nx_launch *launch)
 
 /*
  * Makes, in one tmpfs, the private places and the layers of what is thrown away.
- * Fills @slots, one a private place; returns the slot of the home's overlay.
+ * Fills @slots, one a private place; returns the tmpfs' path.
  */
-static uint32_t make_scratch(struct builder *b, uint32_t *slots, uint32_t *ret_shm)
+static const char *make_scratch(struct builder *b, uint32_t *slots, uint32_t *ret_shm)
 {
-	const struct nx_launch *launch = b->launch;
-	const char *scratch = choose_scratch(launch);
-	uint32_t home_slot = 0;
+	const char *scratch = choose_scratch(b->launch);
 
 	/* Somebody's files are in every place: what covers them cannot be copied then. */
 	if (!scratch)
@@ -378,17 +423,7 @@ static uint32_t make_scratch(struct builder *b, uint32_t *slots, uint32_t *ret_s
 	                          .slot = *ret_shm,
 	                          .b = put_string(b, format(b, scratch, "/shm")),
 	                          .n = 01777 });
-	if (launch->home) {
-		home_slot = add_cow(b, scratch, launch->home, NX_OP_OPTIONAL);
-		add_writable(b, launch->home);
-	}
-	for (size_t i = 0; i < launch->n_grants; i++) {
-		if (launch->grants[i].kind != NEXBOX_GRANT_COW)
-			continue;
-		(void)add_cow(b, scratch, launch->grants[i].path, 0);
-		add_writable(b, launch->grants[i].path);
-	}
-	return home_slot;
+	return scratch;
 }
 
 static void attach_private_places(struct builder *b, const uint32_t *slots, uint32_t shm_slot,
@@ -578,17 +613,23 @@ static void build_tree(struct builder *b, const struct nx_table *table, bool net
 	const struct nx_launch *launch = b->launch;
 	uint32_t device_slots[NX_ARRAY_SIZE(devices)];
 	uint32_t place_slots[NX_ARRAY_SIZE(private_places)];
+	bool on_disk = !tmpfs_takes_marks();
+	const char *scratch;
 	uint32_t shm_slot;
-	uint32_t home_slot;
+	uint32_t home_slot = 0;
 
 	add(b, NX_OP_PRIVATE, 0, 0, NULL);
 	clone_devices(b, device_slots);
 	clone_grants(b);
 	clone_resolver(b, net_host);
 	clone_nested(b, table);
-	home_slot = make_scratch(b, place_slots, &shm_slot);
+	scratch = make_scratch(b, place_slots, &shm_slot);
+	if (!on_disk)
+		home_slot = add_cows(b, scratch);
 	/* As late as can be: until here the caller makes the session's folders. */
 	make_view(b);
+	if (on_disk)
+		home_slot = add_cows_on_disk(b);
 	add(b, NX_OP_READ_ONLY, 0, 0, NULL);
 	attach_private_places(b, place_slots, shm_slot, device_slots);
 	attach_places(b, false);
@@ -702,6 +743,7 @@ static const char *const words[] = {
 	[NX_OP_VIEW] = "no view can be mounted over '%s'",
 	[NX_OP_SCRATCH] = "cannot mount a tmpfs at '%s'",
 	[NX_OP_SCRATCH_DIR] = "cannot make a private place",
+	[NX_OP_SCRATCH_ON_DISK] = "cannot make the folder '%s'",
 	[NX_OP_SCRATCH_COW] = "no overlay can be mounted over '%s'",
 	[NX_OP_READ_ONLY] = "cannot make the host read-only",
 	[NX_OP_TMPFS] = "cannot mount a tmpfs at '%s'",

@@ -28,25 +28,26 @@
  * of its upper is still writable (KERNEL-FACTS, Overlay 2).
  */
 enum nx_op_kind {
-	NX_OP_PRIVATE = 1, /* no mount event crosses the border any more */
-	NX_OP_CLONE,       /* slot := a copy of the mount at @a; NX_OP_RECURSIVE */
-	NX_OP_VIEW,        /* wait for the session; slot := the view that came with it, or else
+	NX_OP_PRIVATE = 1,     /* no mount event crosses the border any more */
+	NX_OP_CLONE,           /* slot := a copy of the mount at @a; NX_OP_RECURSIVE */
+	NX_OP_VIEW,            /* wait for the session; slot := the view that came with it, or else
 			    * an overlay: lower @a (the way to it), upper @b, work @c;
 			    * without @c the folder @b itself */
-	NX_OP_SCRATCH,     /* a tmpfs at @a, a place that is covered later */
-	NX_OP_SCRATCH_DIR, /* slot := a new folder @b of the scratch, mode @n, as a mount */
-	NX_OP_SCRATCH_COW, /* slot := overlay; lower @a, layers in the scratch folder @b */
-	NX_OP_READ_ONLY,   /* everything that is mounted now: read-only, no devices, no set-ID */
-	NX_OP_TMPFS,       /* a tmpfs at @a with mode @n */
-	NX_OP_WAY,         /* make the folders of @a, in a private place */
-	NX_OP_FILE,        /* make the empty file @a, in a private place */
-	NX_OP_SYMLINK,     /* make the symlink @a to @b */
-	NX_OP_ATTACH,      /* mount the slot at @a */
-	NX_OP_ATTRIBUTES,  /* set attributes @n on the slot's mount; NX_OP_RECURSIVE */
-	NX_OP_PROC,        /* a fresh /proc at @a */
-	NX_OP_DEVPTS,      /* terminals of the box's own at @a */
-	NX_OP_LOCK,        /* bind @a over itself, read-only */
-	NX_OP_MASK,        /* cover @a with nothing: a folder by an empty one, else by /dev/null */
+	NX_OP_SCRATCH,         /* a tmpfs at @a, a place that is covered later */
+	NX_OP_SCRATCH_DIR,     /* slot := a new folder @b of the scratch, mode @n, as a mount */
+	NX_OP_SCRATCH_ON_DISK, /* the layers are in the new folder @a instead */
+	NX_OP_SCRATCH_COW,     /* slot := overlay; lower @a, layers in the folder @b of those */
+	NX_OP_READ_ONLY,  /* everything that is mounted now: read-only, no devices, no set-ID */
+	NX_OP_TMPFS,      /* a tmpfs at @a with mode @n */
+	NX_OP_WAY,        /* make the folders of @a, in a private place */
+	NX_OP_FILE,       /* make the empty file @a, in a private place */
+	NX_OP_SYMLINK,    /* make the symlink @a to @b */
+	NX_OP_ATTACH,     /* mount the slot at @a */
+	NX_OP_ATTRIBUTES, /* set attributes @n on the slot's mount; NX_OP_RECURSIVE */
+	NX_OP_PROC,       /* a fresh /proc at @a */
+	NX_OP_DEVPTS,     /* terminals of the box's own at @a */
+	NX_OP_LOCK,       /* bind @a over itself, read-only */
+	NX_OP_MASK,       /* cover @a with nothing: a folder by an empty one, else by /dev/null */
 };
 
 /** enum nx_op_flags - bits of nx_op.flags */

@@ -155,8 +155,12 @@ int nx_helper_main(int argc, char **argv)
 static int cannot_clone(int os_code, struct nexbox_error *err)
 {
 	switch (os_code) {
-	case EPERM:
 	case EACCES:
+		return nx_fail(err, NEXBOX_E_UNSUPPORTED, os_code, "enclave",
+		               "a security module of this host (AppArmor, SELinux) allows no user "
+		               "namespaces: give nex-box a profile that does, or set the sysctl "
+		               "kernel.apparmor_restrict_unprivileged_userns=0");
+	case EPERM:
 	case ENOSYS:
 		return nx_fail(err, NEXBOX_E_UNSUPPORTED, os_code, "enclave",
 		               "this host allows no user namespaces (a container's seccomp profile, "
@@ -423,10 +427,36 @@ static const char *const stage_words[] = {
 	[NX_STAGE_VIEW] = "cannot open the view, or a folder granted by --write",
 };
 
+#define RESTRICTED                                                                              \
+	": this host gives user namespaces no capabilities (AppArmor): give nex-box a profile " \
+	"that allows them, or set the sysctl kernel.apparmor_restrict_unprivileged_userns=0"
+
+/* What the errno of a stage says about the host, and what to do. */
+static const struct {
+	uint32_t stage;
+	int os_code;
+	const char *words;
+} remedies[] = {
+	{ NX_STAGE_IDS, EPERM, RESTRICTED },
+	{ NX_STAGE_IDS, EACCES, RESTRICTED },
+	{ NX_STAGE_NET, EPERM, RESTRICTED },
+	{ NX_STAGE_NET, EACCES, RESTRICTED },
+	{ NX_STAGE_NET, ENOSPC, ": raise the sysctl user.max_net_namespaces" },
+};
+
+static const char *find_remedy(const struct nx_wire *wire)
+{
+	for (size_t i = 0; i < NX_ARRAY_SIZE(remedies); i++)
+		if (remedies[i].stage == wire->stage && remedies[i].os_code == wire->value)
+			return remedies[i].words;
+	return "";
+}
+
 static int describe(const struct nx_enclave *enclave, const struct nx_wire *wire,
                     struct nexbox_error *err)
 {
 	enum nexbox_errc code = NEXBOX_E_SYSTEM;
+	const char *remedy = find_remedy(wire);
 
 	if (wire->stage == NX_STAGE_MOUNTS && enclave->plan.size > 0)
 		return nx_plan_describe((const struct nx_plan *)enclave->plan.data, wire->detail,
@@ -435,9 +465,9 @@ static int describe(const struct nx_enclave *enclave, const struct nx_wire *wire
 	    !stage_words[wire->stage])
 		return nx_fail(err, NEXBOX_E_SYSTEM, wire->value, "enclave",
 		               "the box could not be set up");
-	if (wire->value == EPERM || wire->value == EACCES || wire->value == ENOSYS)
+	if (*remedy || wire->value == EPERM || wire->value == EACCES || wire->value == ENOSYS)
 		code = NEXBOX_E_UNSUPPORTED;
-	return nx_fail(err, code, wire->value, "enclave", "%s", stage_words[wire->stage]);
+	return nx_fail(err, code, wire->value, "enclave", "%s%s", stage_words[wire->stage], remedy);
 }
 
 /* The descriptors of a message, by what it says it has. */

@@ -143,6 +143,27 @@ static int mount_here(struct nx_view *view)
 	return 0;
 }
 
+/*
+ * KERNEL < 6.6: a tmpfs takes no user.* attributes, and a filesystem may be mounted
+ * without. The kernel mounts an overlay all the same, in which then no folder of
+ * the lower can be removed (EIO), nor a new one take its name.
+ */
+static int refuse_unmarked(const struct nx_view *view, struct nexbox_error *err)
+{
+	if (view->mount_fd >= 0)
+		return 0;
+	if (fsetxattr(view->upper_fd, OF_USER "origin", "", 0, 0) == 0) {
+		(void)fremovexattr(view->upper_fd, OF_USER "origin");
+		return 0;
+	}
+	if (errno != EOPNOTSUPP)
+		return 0; /* the overlay will tell */
+	return nx_fail(err, NEXBOX_E_UNSUPPORTED, 0, NX_WHERE_VIEW,
+	               "the filesystem of '%s' takes no user.* attributes (a tmpfs does since Linux "
+	               "6.6), without which an overlay cannot hide a folder",
+	               nx_quote(view->workspace));
+}
+
 /* How many entries of the workspace's root are looked at; the rest is the tree's. */
 #define ROOT_ENTRIES 128
 
@@ -230,7 +251,7 @@ static int prepare(struct nx_view *view, struct nexbox_error *err)
 		return nx_fail(err, NEXBOX_E_UNSUPPORTED, -r, NX_WHERE_VIEW,
 		               "no overlay can be mounted over '%s': its filesystem cannot be a layer",
 		               nx_quote(view->workspace));
-	return 0;
+	return refuse_unmarked(view, err);
 }
 
 /* Removes what is there of @names, which is nothing but empty folders and marks. */

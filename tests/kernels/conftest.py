@@ -1,0 +1,64 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
+"""Fixtures of the kernels suite: one virtual machine for each kernel, started together, once.
+
+  NEXBOX              the binary under test (default: build/nex-box); it must be static
+  NEXBOX_CHECK_CACHE  where kernels are kept (see fetch.py)
+  NEXBOX_KERNELS      only these, with commas (default: all of fetch.py)
+"""
+
+import importlib.util
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+INTEGRATION = Path(__file__).resolve().parents[1] / "integration"
+sys.path.insert(0, str(INTEGRATION))
+
+
+def _load():
+    """The integration suite's conftest.py; two modules cannot both be called "conftest"."""
+    spec = importlib.util.spec_from_file_location("box_fixtures", INTEGRATION / "conftest.py")
+    module = importlib.util.module_from_spec(spec)
+    sys.modules["box_fixtures"] = module
+    spec.loader.exec_module(module)
+    return module
+
+
+box_fixtures = _load()
+KEPT = ("pytest_configure", "pytest_runtest_makereport", "pytest_sessionfinish", "pytest_terminal_summary", "nexbox")
+globals().update({name: getattr(box_fixtures, name) for name in KEPT})
+
+import cases  # noqa: E402
+import fetch  # noqa: E402
+import machine  # noqa: E402
+
+WANTED = os.environ.get("NEXBOX_KERNELS")
+KERNELS = [k for k in fetch.KERNELS if not WANTED or k.name in WANTED.split(",")]
+
+
+@pytest.fixture(scope="session")
+def machines(nexbox, tmp_path_factory):
+    fetch.cache().mkdir(parents=True, exist_ok=True)
+    return machine.start_all(KERNELS, tmp_path_factory.mktemp("kernels"), nexbox, cases.CASES)
+
+
+@pytest.fixture(params=KERNELS, ids=lambda kernel: kernel.name)
+def guest(request, machines):
+    return machines[request.param.name]
+
+
+@pytest.fixture(scope="session")
+def strategies(nexbox):
+    """{name: None, or why it cannot be had at all}, from the program itself."""
+    script = subprocess.run([nexbox, "completion", "bash"], stdout=subprocess.PIPE, check=True).stdout.decode()
+    names = re.search(r"--strategy\) .*-W '([^']*)'", script).group(1).split()
+    found = {}
+    for name in names:
+        argv = [nexbox, "run", "--strategy", name, "--", "true"]
+        words = subprocess.run(argv, cwd="/var/tmp", stderr=subprocess.PIPE).stderr.decode()
+        found[name] = f"the strategy '{name}' is not in this version yet" if "not in this version yet" in words else None
+    return found
