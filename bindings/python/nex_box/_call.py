@@ -153,6 +153,11 @@ def _path(name: str, value: object) -> bytes:
     return path
 
 
+def _folder(name: str, value: object) -> bytes:
+    """An absolute path: the library takes no other."""
+    return os.path.abspath(_path(name, value))
+
+
 def _paths(name: str, value: object) -> List[bytes]:
     if isinstance(value, (str, bytes, os.PathLike)):
         return [_path(name, value)]
@@ -270,7 +275,7 @@ _READERS: Dict[str, Callable[[str, Any], Any]] = {
     "cow": _paths,
     "hide": _paths,
     "status_fd": _descriptor,
-    "cwd": _path,
+    "cwd": _folder,
     "input": _input,
     "text": _bool,
     "shell": _bool,
@@ -612,7 +617,8 @@ def run(
         status_fd: descriptor that gets the outcome document as one line, without the output.
         memory, pids, cpus, cpu_time, disk, on_conflict, allow_guarded, commit_on, include,
             exclude, durable, guard, explain, timings: not in this version yet: Unsupported.
-        cwd: where the command starts if that is in the workspace; default: the current folder.
+        cwd: where the command starts if that is in the workspace, and what relative paths of other
+            keywords are relative to; default: the current folder.
         input: what the command reads on its standard input; default: nothing.
         text: False: stdout and stderr are bytes; True: str, with surrogateescape.
         shell: the command is one str for /bin/sh.
