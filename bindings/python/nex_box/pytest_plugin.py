@@ -104,6 +104,16 @@ class _Inside:
             line = line[os.write(_reports_fd, line) :]
 
 
+def _with_tuples(data: Dict[str, Any]) -> Dict[str, Any]:
+    """A report as it was before JSON, which knows no tuples."""
+    data["location"] = tuple(data["location"])
+    for name in ("sections", "user_properties"):
+        data[name] = [tuple(pair) for pair in data.get(name, ())]
+    if isinstance(data["longrepr"], list):
+        data["longrepr"] = tuple(data["longrepr"])
+    return data
+
+
 class _Outside:
     """Outside: for the first test of a file run the whole file in a box, then pass its reports on."""
 
@@ -118,7 +128,9 @@ class _Outside:
             self._run(self._companions(item))
         hook = item.ihook
         hook.pytest_runtest_logstart(nodeid=item.nodeid, location=item.location)
-        reports = self._reports.pop(item.nodeid, None) or [self._lost(item)]
+        reports = self._reports.pop(item.nodeid, [])
+        if not reports or reports[-1].when != "teardown":  # it ended the process, or the deadline did
+            reports.append(self._lost(item))
         for report in reports:
             hook.pytest_runtest_logreport(report=report)
         hook.pytest_runtest_logfinish(nodeid=item.nodeid, location=item.location)
@@ -142,7 +154,7 @@ class _Outside:
 
         def take(stream: str, line: str) -> None:
             if stream == "stdout" and line.startswith(word):
-                data = json.loads(line[len(word) :])
+                data = _with_tuples(json.loads(line[len(word) :]))
                 report = self._config.hook.pytest_report_from_serializable(config=self._config, data=data)
                 self._reports.setdefault(report.nodeid, []).append(report)
 
@@ -171,7 +183,7 @@ class _Outside:
             location=item.location,
             keywords={},
             outcome="failed",
-            longrepr=f"the box did not report on this test: {self._tried.get(item.nodeid, '')}",
+            longrepr=f"the box did not report the end of this test: {self._tried.get(item.nodeid, '')}",
             when="call",
         )
 
