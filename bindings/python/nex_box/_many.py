@@ -168,9 +168,9 @@ class Outcomes(Generic[Text], Iterator[SandboxOutcome[Text]]):
     """
 
     def __init__(self, calls: List[Call[Text]], workers: int) -> None:
-        self._state = _State[Text](calls)
+        self._state: _State[Text] = _State(calls)
         self._next = 0
-        self._close = weakref.finalize(self, _State.close, self._state)
+        self._close: weakref.finalize[..., Outcomes[Text]] = weakref.finalize(self, self._state.close)
         for _ in range(min(workers, len(calls))):
             self._state.threads.append(_start(self._state.work, "nex_box.map"))
 
@@ -212,7 +212,7 @@ class _State(Generic[Text]):
     """What the threads of a map() share. They do not hold the Outcomes, which may be dropped."""
 
     def __init__(self, calls: List[Call[Text]]) -> None:
-        self.calls = calls
+        self.calls: List[Call[Text]] = calls
         self.threads: List[threading.Thread] = []
         self._results: List[Optional[Tuple[Optional[SandboxOutcome[Text]], Optional[BaseException]]]]
         self._results = [None] * len(calls)

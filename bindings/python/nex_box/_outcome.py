@@ -41,15 +41,15 @@ def _json_text(text: Union[str, bytes]) -> str:
 class _Record:
     """Named values that compare, print and pickle as one."""
 
-    __slots__ = ()
+    __slots__: Tuple[str, ...] = ()
 
     def _values(self) -> Tuple[Any, ...]:
         return tuple(getattr(self, name) for name in self.__slots__)
 
     def __eq__(self, other: object) -> bool:
-        if type(other) is not type(self):
+        if not isinstance(other, _Record) or type(other) is not type(self):
             return NotImplemented
-        return self._values() == other._values()  # type: ignore[attr-defined]
+        return self._values() == other._values()
 
     __hash__ = None  # type: ignore[assignment]
 

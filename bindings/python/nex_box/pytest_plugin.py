@@ -158,7 +158,7 @@ class _Outside:
                 report = self._config.hook.pytest_report_from_serializable(config=self._config, data=data)
                 self._reports.setdefault(report.nodeid, []).append(report)
 
-        module = items[0].getparent(pytest.File)
+        module = items[0].getparent(pytest.Module)
         root = self._config.rootpath
         keywords: Dict[str, Any] = {
             "workspace": root,
