@@ -159,7 +159,8 @@ static struct PyModuleDef definition = {
 	.m_slots = slots,
 };
 
-PyMODINIT_FUNC PyInit__native(void);
+/* Headers before 3.9 do not say that it is visible, and everything here is hidden by default. */
+PyMODINIT_FUNC PyInit__native(void) __attribute__((visibility("default")));
 
 PyMODINIT_FUNC PyInit__native(void)
 {
