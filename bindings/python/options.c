@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 #include "native.h"
 
+#include <stdlib.h>
+
 /*
  * The dict of options: a table of its keys, each with a kind and a field. A key
  * that is missing leaves the field as the initialiser has it.
@@ -82,7 +84,7 @@ static void *remember(struct nx_py_call *call, size_t n, size_t size)
 		PyErr_SetString(PyExc_SystemError, "nex_box: too many lists of options");
 		return NULL;
 	}
-	memory = PyMem_Calloc(n, size);
+	memory = calloc(n, size);
 	if (!memory)
 		PyErr_NoMemory();
 	else
@@ -222,5 +224,5 @@ int nx_py_call_read(struct nx_py_call *call, PyObject *dict)
 void nx_py_call_fini(struct nx_py_call *call)
 {
 	while (call->n_memory > 0)
-		PyMem_Free(call->memory[--call->n_memory]);
+		free(call->memory[--call->n_memory]);
 }

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 #include "native.h"
 
+#include <string.h>
+
 /*
  * From C to Python: every field of the outcome, under its own name, as int, str,
  * bytes, list or tuple. Paths are str as os.fsdecode() makes them; what bits and
