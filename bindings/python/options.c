@@ -14,7 +14,8 @@ enum kind {
 	KIND_U64,
 	KIND_STRING,  /* bytes */
 	KIND_STRINGS, /* list of bytes; the array ends in NULL */
-	KIND_ENV_SET, /* likewise, with a count beside it */
+	KIND_COUNTED, /* likewise, with a count beside it */
+	KIND_CODES,   /* bytes that are numbers, with a count beside them */
 	KIND_GRANTS,  /* list of (kind, bytes) */
 	KIND_OUTPUT,  /* callable: on_output */
 	KIND_WAKE,    /* true: run signal handlers while waiting */
@@ -26,12 +27,13 @@ static const struct {
 	const char *name;
 	enum kind kind;
 	size_t offset;
+	size_t count_offset;
 } rows[] = {
 	{ "flags", KIND_U32, FIELD(flags) },
 	{ "require", KIND_U32, FIELD(require) },
 	{ "argv", KIND_STRINGS, FIELD(argv) },
 	{ "envp", KIND_STRINGS, FIELD(envp) },
-	{ "env_set", KIND_ENV_SET, FIELD(env_set) },
+	{ "env_set", KIND_COUNTED, FIELD(env_set), FIELD(n_env_set) },
 	{ "workspace", KIND_STRING, FIELD(workspace) },
 	{ "cwd", KIND_STRING, FIELD(cwd) },
 	{ "home", KIND_STRING, FIELD(home) },
@@ -41,6 +43,12 @@ static const struct {
 	{ "timeout_ms", KIND_U64, FIELD(timeout_ms) },
 	{ "grace_ms", KIND_U64, FIELD(grace_ms) },
 	{ "output_max_bytes", KIND_U64, FIELD(output_max_bytes) },
+	{ "on_conflict", KIND_U32, FIELD(on_conflict) },
+	{ "guard", KIND_U32, FIELD(guard) },
+	{ "allow_guarded", KIND_COUNTED, FIELD(allow_guarded), FIELD(n_allow_guarded) },
+	{ "include", KIND_COUNTED, FIELD(include), FIELD(n_include) },
+	{ "exclude", KIND_COUNTED, FIELD(exclude), FIELD(n_exclude) },
+	{ "commit_on", KIND_CODES, FIELD(commit_on), FIELD(n_commit_on) },
 	{ "stdin_fd", KIND_I32, FIELD(stdin_fd) },
 	{ "control_fd", KIND_I32, FIELD(control_fd) },
 	{ "on_output", KIND_OUTPUT, 0 },
@@ -122,6 +130,18 @@ static int read_strings(struct nx_py_call *call, PyObject *value, const char *co
 	return 0;
 }
 
+static int read_codes(PyObject *value, const uint8_t **ret_codes, size_t *ret_n)
+{
+	char *data;
+	Py_ssize_t n;
+
+	if (PyBytes_AsStringAndSize(value, &data, &n) < 0)
+		return -1;
+	*ret_codes = (const uint8_t *)data;
+	*ret_n = (size_t)n;
+	return 0;
+}
+
 static int read_grants(struct nx_py_call *call, PyObject *value)
 {
 	Py_ssize_t n = PyList_Size(value);
@@ -169,9 +189,11 @@ static int read_number(PyObject *value, enum kind kind, void *field)
 	return 0;
 }
 
-static int read_value(struct nx_py_call *call, enum kind kind, size_t offset, PyObject *value)
+static int read_value(struct nx_py_call *call, size_t row, PyObject *value)
 {
-	void *field = (char *)&call->options + offset;
+	void *field = (char *)&call->options + rows[row].offset;
+	size_t *count = (size_t *)(void *)((char *)&call->options + rows[row].count_offset);
+	enum kind kind = rows[row].kind;
 	size_t n;
 
 	switch (kind) {
@@ -183,8 +205,10 @@ static int read_value(struct nx_py_call *call, enum kind kind, size_t offset, Py
 		return read_string(value, field);
 	case KIND_STRINGS:
 		return read_strings(call, value, field, &n);
-	case KIND_ENV_SET:
-		return read_strings(call, value, field, &call->options.n_env_set);
+	case KIND_COUNTED:
+		return read_strings(call, value, field, count);
+	case KIND_CODES:
+		return read_codes(value, field, count);
 	case KIND_GRANTS:
 		return read_grants(call, value);
 	case KIND_OUTPUT:
@@ -211,7 +235,7 @@ int nx_py_call_read(struct nx_py_call *call, PyObject *dict)
 		if (!value)
 			continue;
 		n_found++;
-		if (read_value(call, rows[i].kind, rows[i].offset, value) < 0)
+		if (read_value(call, i, value) < 0)
 			return -1;
 	}
 	if (n_found != (size_t)PyDict_Size(dict)) {

@@ -133,7 +133,8 @@ static int put_texts(PyObject *dict, const struct nexbox_outcome *outcome)
 static int put_lists(PyObject *dict, const struct nexbox_outcome *outcome)
 {
 	return LIST(command, string_at) || LIST(conflicts, objection_at) ||
-	       LIST(guarded, objection_at) || LIST(entries, entry_at) || LIST(denied, string_at) ||
+	       LIST(guarded, objection_at) || LIST(left_out, objection_at) ||
+	       LIST(entries, entry_at) || LIST(denied, string_at) ||
 	       LIST(outside_writes, string_at) || LIST(passed_over, passed_over_at);
 }
 

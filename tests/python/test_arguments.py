@@ -168,6 +168,24 @@ def test_the_network_is_none_unless_asked_for(ws):
     assert nex_box.run(["true"], net="none", commit=False).guarantees["net"] is True
 
 
+def test_promotion_is_narrowed_and_widened(keeping):
+    command = "mkdir -p .git/hooks src; echo x > .git/hooks/post-commit; echo x > src/a; echo x > log; exit 1"
+    refused = nex_box.run(command, shell=True, commit_on=(0, 1))
+    assert refused.commit_status == "refused" and refused.guarded[0].path == ".git/hooks/post-commit"
+    with pytest.raises(nex_box.Refused):
+        refused.check()
+    out = nex_box.run(command, shell=True, commit_on="0,1", exclude="*.git", include=["src", "log"], allow_guarded=True)
+    assert out.is_success() and out.exit_code == 1 and out.committed, out
+    assert (keeping / "src/a").exists() and (keeping / "log").exists() and not (keeping / ".git").exists()
+    assert out.left_out and all(one.path.startswith(".git") for one in out.left_out)
+    for wrong in ({"commit_on": 5}, {"guard": True}, {"include": 5}, {"on_conflict": 1}, {"allow_guarded": 7}):
+        with pytest.raises(TypeError, match=next(iter(wrong))):
+            nex_box.run(["true"], **wrong)
+    for bad in ({"commit_on": [256]}, {"commit_on": "x"}, {"guard": "x"}, {"on_conflict": "mine"}):
+        with pytest.raises(nex_box.InvalidArgument, match=next(iter(bad))):
+            nex_box.run(["true"], **bad)
+
+
 def test_a_kept_box_is_kept(keeping):
     out = nex_box.run(["touch", "made"], keep=True)
     assert out.kept and out.box.startswith("box_")

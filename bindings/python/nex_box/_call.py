@@ -80,13 +80,13 @@ class RunOptions(TypedDict, total=False):
     cpus: Union[int, float, None]
     cpu_time: Union[int, float, str, None]
     disk: Union[int, str, None]
-    on_conflict: Optional[str]
+    on_conflict: Optional[Literal["fail", "ours", "theirs"]]
     allow_guarded: Union[bool, str, Sequence[str], None]
     commit_on: Union[str, Iterable[int], None]
     include: Union[str, Sequence[str], None]
     exclude: Union[str, Sequence[str], None]
     durable: bool
-    guard: Union[str, Sequence[str], None]
+    guard: Optional[Literal["default", "strict"]]
     explain: bool
     timings: bool
     cwd: Optional[Path]
@@ -202,6 +202,51 @@ def _net(name: str, value: object) -> bool:
     return value == "host"
 
 
+def _choice(name: str, value: object, choices: Sequence[str]) -> int:
+    word = _word(name, value)
+    if word not in choices:
+        raise InvalidArgument(f"{word!r} is no value for {name}: use {' or '.join(choices)}", where="usage")
+    return choices.index(word)
+
+
+def _on_conflict(name: str, value: object) -> int:
+    return _choice(name, value, ("fail", "ours", "theirs"))
+
+
+def _guard(name: str, value: object) -> int:
+    return _choice(name, value, ("default", "strict"))
+
+
+def _patterns(name: str, value: object) -> List[bytes]:
+    patterns = [value] if isinstance(value, str) else value
+    if isinstance(patterns, bytes) or not isinstance(patterns, Iterable):
+        _wrong_type(name, "str, or an iterable of str", value)
+    return [_path(name, _word(name, pattern)) for pattern in patterns]
+
+
+def _guarded(name: str, value: object) -> List[bytes]:
+    """True is all of them, as the option without a value."""
+    if isinstance(value, bool):
+        return [b"*"] if value else []
+    return _patterns(name, value)
+
+
+def _codes(name: str, value: object) -> bytes:
+    words = value.split(",") if isinstance(value, str) else value
+    if isinstance(words, bytes) or not isinstance(words, Iterable):
+        _wrong_type(name, "an iterable of int, or str", value)
+    codes = []
+    for word in words:
+        if isinstance(word, str) and word.isascii() and word.isdigit():
+            word = int(word)
+        elif isinstance(word, str):
+            raise InvalidArgument(f"{value!r} is no value for {name}: use exit statuses, as in '0,1'", where="usage")
+        if _whole(name, word) > 255:
+            raise InvalidArgument(f"{word} of {name} is no exit status: they end at 255", where="usage")
+        codes.append(word)
+    return bytes(codes)
+
+
 def _variables(name: str, value: object) -> List[bytes]:
     """NAME=VALUE sets a variable, NAME keeps it."""
     wanted = "a mapping of str to str or None, or a sequence of str"
@@ -275,6 +320,12 @@ _READERS: Dict[str, Callable[[str, Any], Any]] = {
     "cow": _paths,
     "hide": _paths,
     "status_fd": _descriptor,
+    "on_conflict": _on_conflict,
+    "guard": _guard,
+    "allow_guarded": _guarded,
+    "include": _patterns,
+    "exclude": _patterns,
+    "commit_on": _codes,
     "cwd": _folder,
     "input": _input,
     "text": _bool,
@@ -290,13 +341,7 @@ LATER: Tuple[str, ...] = (
     "cpus",
     "cpu_time",
     "disk",
-    "on_conflict",
-    "allow_guarded",
-    "commit_on",
-    "include",
-    "exclude",
     "durable",
-    "guard",
     "explain",
     "timings",
 )
@@ -323,6 +368,12 @@ _FIELDS: Tuple[Tuple[str, str], ...] = (
     ("output_max", "output_max_bytes"),
     ("require", "require"),
     ("env", "env_set"),
+    ("on_conflict", "on_conflict"),
+    ("guard", "guard"),
+    ("allow_guarded", "allow_guarded"),
+    ("include", "include"),
+    ("exclude", "exclude"),
+    ("commit_on", "commit_on"),
 )
 
 
@@ -416,6 +467,8 @@ class Call(Generic[Text]):
         for name, bit in _FLAGS:
             if read.get(name):
                 flags |= bit
+        if read.get("commit_on"):
+            flags |= _native.RUN_COMMIT  # as on the command line: nobody names a status on which nothing is to happen
         if read.get("allow_net") or read.get("net"):
             flags |= _native.RUN_NET_HOST
         options: Dict[str, Any] = {
@@ -571,13 +624,13 @@ def run(
     cpus: Union[int, float, None] = None,
     cpu_time: Union[int, float, str, None] = None,
     disk: Union[int, str, None] = None,
-    on_conflict: Optional[str] = None,
+    on_conflict: Optional[Literal["fail", "ours", "theirs"]] = None,
     allow_guarded: Union[bool, str, Sequence[str], None] = None,
     commit_on: Union[str, Iterable[int], None] = None,
     include: Union[str, Sequence[str], None] = None,
     exclude: Union[str, Sequence[str], None] = None,
     durable: bool = False,
-    guard: Union[str, Sequence[str], None] = None,
+    guard: Optional[Literal["default", "strict"]] = None,
     explain: bool = False,
     timings: bool = False,
     cwd: Optional[Path] = None,
@@ -615,8 +668,15 @@ def run(
         cow: folders outside that are writable, copy-on-write, and thrown away.
         hide: paths that are invisible, in the workspace or outside.
         status_fd: descriptor that gets the outcome document as one line, without the output.
-        memory, pids, cpus, cpu_time, disk, on_conflict, allow_guarded, commit_on, include,
-            exclude, durable, guard, explain, timings: not in this version yet: Unsupported.
+        on_conflict: when a path changed on both sides: "fail" (default), "ours", the box's version
+            is promoted, or "theirs", the workspace's stays and the rest is promoted.
+        guard: "default", or "strict": guard more paths that the host runs unasked.
+        allow_guarded: patterns of guarded paths that are promoted all the same; True: all of them.
+        include, exclude: patterns, as in .gitignore: promote these paths only; all but these.
+        commit_on: exit statuses besides 0 after which changes are promoted, (0, 1) or "0,1";
+            implies commit.
+        memory, pids, cpus, cpu_time, disk, durable, explain, timings: not in this version yet:
+            Unsupported.
         cwd: where the command starts if that is in the workspace, and what relative paths of other
             keywords are relative to; default: the current folder.
         input: what the command reads on its standard input; default: nothing.

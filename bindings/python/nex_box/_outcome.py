@@ -279,6 +279,7 @@ class SandboxOutcome(_Record, Generic[Text]):
         commit_reason: one sentence, or None.
         conflicts: paths that the workspace's owner changed meanwhile.
         guarded: paths that may not be promoted.
+        left_out: changes that were not promoted although the rest was, and why.
         kept: whether the box is still in the store.
         diff: what the command changed, whether or not it was promoted.
         denied: what was refused to the command.
@@ -313,6 +314,7 @@ class SandboxOutcome(_Record, Generic[Text]):
         "commit_reason",
         "conflicts",
         "guarded",
+        "left_out",
         "kept",
         "diff",
         "denied",
@@ -345,6 +347,7 @@ class SandboxOutcome(_Record, Generic[Text]):
     commit_reason: Optional[str]
     conflicts: List[Objection]
     guarded: List[Objection]
+    left_out: List[Objection]
     kept: bool
     diff: WorkspaceDiff
     denied: List[str]
@@ -381,6 +384,7 @@ class SandboxOutcome(_Record, Generic[Text]):
         self.commit_reason = raw["commit_reason"] or None
         self.conflicts = [Objection(one) for one in raw["conflicts"]]
         self.guarded = [Objection(one) for one in raw["guarded"]]
+        self.left_out = [Objection(one) for one in raw["left_out"]]
         self.kept = bool(raw["kept"])
         self.diff = WorkspaceDiff(raw["entries"])
         self.denied = raw["denied"]
@@ -395,8 +399,11 @@ class SandboxOutcome(_Record, Generic[Text]):
         self.stderr_truncated = bool(raw["stderr_truncated"])
 
     def is_success(self) -> bool:
-        """Whether the command exited 0 and, if that was asked, its changes were promoted in full."""
-        return self.exit_code == 0 and (self.commit_status == "not-asked" or self.committed)
+        """Whether the command exited 0 and, if that was asked, its changes were promoted.
+
+        With commit_on the statuses named there are as good as 0.
+        """
+        return self.exit_code == 0 if self.commit_status == "not-asked" else self.committed
 
     def check(self) -> SandboxOutcome[Text]:
         """Return this outcome if it is a success, else raise.
@@ -473,6 +480,7 @@ class SandboxOutcome(_Record, Generic[Text]):
                 "reason": self.commit_reason,
                 "conflicts": [one.to_dict() for one in self.conflicts],
                 "guarded": [one.to_dict(sides=False) for one in self.guarded],
+                "left_out": [one.to_dict(sides=False) for one in self.left_out],
             },
             "kept": self.kept,
             "diff": self.diff.to_dict(),
