@@ -186,9 +186,10 @@ enum nexbox_guard {
  * @stderr_fd: likewise
  * @control_fd: (optional, -1: none) a pipe or socket that the caller writes
  *             signal numbers to, one byte each, to be sent to the command:
- *             the second of SIGINT, SIGTERM, SIGHUP kills the box, SIGKILL does
- *             so at once; SIGWINCH copies the size of the terminal at stdin_fd.
- *             After any of the first three nothing is promoted
+ *             the second of SIGINT, SIGTERM, SIGHUP kills the box; SIGWINCH
+ *             copies the size of the terminal at stdin_fd. After any of the
+ *             first three nothing is promoted. SIGKILL gives the run up: the box
+ *             is killed at once, nothing is promoted, and nothing is kept
  * @on_output: (optional) called in the calling thread with each piece of output
  * @on_stop:   (optional) called when the command's process group was stopped at
  *             its terminal (control-Z), with the caller's terminal restored; the
@@ -205,6 +206,10 @@ enum nexbox_guard {
  *             left out is reported and forgotten
  * @commit_on: (optional) array of @n_commit_on exit codes of the command that count as
  *             success with NEXBOX_RUN_COMMIT, besides 0
+ * @on_wake:   (optional) called in the calling thread when a signal handler has
+ *             interrupted the wait for the command, and every 50 ms besides,
+ *             since a handler may run in any thread. Not 0 gives the run up, as
+ *             SIGKILL on @control_fd does
  */
 struct nexbox_run_options {
 	size_t size;
@@ -241,6 +246,7 @@ struct nexbox_run_options {
 	size_t n_exclude;
 	const uint8_t *commit_on;
 	size_t n_commit_on;
+	int (*on_wake)(void *userdata);
 };
 
 /** NEXBOX_OUTPUT_MAX_DEFAULT - bytes of each output stream that are kept */

@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
+#include <signal.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
@@ -305,6 +306,8 @@ static void report_end(struct run *run)
 		public->error = (struct nexbox_error){ 0 };
 		(void)nx_fail(&public->error, NEXBOX_E_SYSTEM, end->os_code, "command",
 		              "cannot execute '%s'", nx_quote(run->options->argv[0]));
+	} else if (end->given_up) {
+		public->status = 128 + SIGKILL;
 	} else {
 		public->status = end->exit_code >= 0 ? end->exit_code : 128 + end->signal_number;
 	}
@@ -333,7 +336,9 @@ static int find_changes(struct run *run, struct nexbox_error *err)
 		.workspace_fd = run->spec.workspace_fd,
 		.workspace = run->spec.workspace,
 		/* Whoever set a deadline does not want to wait for hashes behind it. */
-		.flags = run->end.timed_out || run->end.interrupted ? NX_CHANGESET_QUICK : 0,
+		.flags = run->end.timed_out || run->end.interrupted || run->end.given_up ?
+		                 NX_CHANGESET_QUICK :
+		                 0,
 	};
 	int r;
 
@@ -513,6 +518,10 @@ static bool may_promote(struct run *run)
 {
 	const struct nx_end *end = &run->end;
 
+	if (end->given_up) {
+		set_commit(run, NEXBOX_COMMIT_COMMAND_FAILED, "the run was given up by its caller");
+		return false;
+	}
 	if (is_success(run) && end->interrupted && !end->timed_out) {
 		not_promoted(run, NEXBOX_COMMIT_COMMAND_FAILED,
 		             "the run was interrupted by a signal");
@@ -740,7 +749,7 @@ static int run_all(struct run *run, struct nexbox_error *err)
 		return r;
 	report_end(run);
 	settle(run);
-	if (run->keep || (run->options->flags & NEXBOX_RUN_KEEP))
+	if (!run->end.given_up && (run->keep || (run->options->flags & NEXBOX_RUN_KEEP)))
 		keep_box(run);
 	if (run->options->flags & NEXBOX_RUN_CAPTURE) {
 		struct nexbox_error error = { 0 };

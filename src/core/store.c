@@ -49,6 +49,16 @@ static const struct {
 	  true },
 };
 
+/*
+ * Lets a lock go. Closing the descriptor would not do: the lock is the open file's,
+ * and another thread of the caller's may have forked a child that holds it as well.
+ */
+static void unlock(int fd)
+{
+	if (fd >= 0)
+		(void)flock(fd, LOCK_UN);
+}
+
 static struct nx_session *session_new(int workspace_fd)
 {
 	struct nx_session *session = calloc(1, sizeof(*session));
@@ -244,9 +254,9 @@ static void sweep(struct nx_session *session)
 		}
 		if (fd < 0 || flock(fd, LOCK_EX | LOCK_NB) < 0)
 			continue;
-		if (faccessat(fd, KEPT, F_OK, AT_SYMLINK_NOFOLLOW) == 0)
-			continue;
-		remove_session(sessions_fd, entry->d_name);
+		if (faccessat(fd, KEPT, F_OK, AT_SYMLINK_NOFOLLOW) != 0)
+			remove_session(sessions_fd, entry->d_name);
+		unlock(fd);
 	}
 	(void)closedir(dir);
 }
@@ -505,6 +515,10 @@ struct nx_session *nx_session_free(struct nx_session *session)
 		remove_session(session->sessions_fd, session->id);
 	if (session->store_fd >= 0 && !session->kept)
 		remove_store(session);
+	unlock(session->lock_fd);
+	unlock(session->fd);
+	unlock(session->sessions_fd);
+	unlock(session->store_fd);
 	nx_close_p(&session->lock_fd);
 	nx_close_p(&session->fd);
 	nx_close_p(&session->sessions_fd);

@@ -21,6 +21,9 @@
 /* What a caller gets to read the rest, once its command was killed. */
 #define GRACE_OF_READER_NS (250 * 1000000LL)
 
+/* How often a caller is asked whether it still wants the run. */
+#define WAKE_NS (50 * 1000000LL)
+
 #define NEVER INT64_MAX
 
 enum {
@@ -57,6 +60,7 @@ struct nx_supervisor {
 	int64_t grace_ns;
 	int64_t killed_ns;
 	int64_t linger_ns; /* until then the rest of the terminal may come */
+	int64_t wake_ns;   /* when the caller is asked next */
 	bool over;         /* the command has ended, or never started */
 	bool dead;         /* every process of the box is */
 	bool silent;       /* the enclave has nothing more to say */
@@ -267,6 +271,12 @@ static void kill_box(struct nx_supervisor *supervisor)
 	supervisor->tier->kill(supervisor->enclave);
 }
 
+static void give_up(struct nx_supervisor *supervisor)
+{
+	supervisor->end->given_up = true;
+	kill_box(supervisor);
+}
+
 /* Control-Z: the job sleeps, and with it goes the terminal, until it is woken. */
 static void pause_job(struct nx_supervisor *supervisor, int signal_number)
 {
@@ -366,9 +376,9 @@ static int handle_event(struct nx_supervisor *supervisor, struct nexbox_error *e
 	/* Ended without a word: it was killed, by us or for want of memory. */
 	if (!supervisor->over) {
 		end->exit_code = -1;
-		end->signal_number = end->started ? SIGKILL : end->interrupted;
+		end->signal_number = end->started || end->given_up ? SIGKILL : end->interrupted;
 	}
-	if (!supervisor->over && !end->started && !end->interrupted) {
+	if (!supervisor->over && !end->started && !end->interrupted && !end->given_up) {
 		on_over(supervisor);
 		return nx_fail(err, NEXBOX_E_SYSTEM, 0, "supervise",
 		               "the box ended before the command could start: is there memory "
@@ -392,7 +402,7 @@ static void handle_control(struct nx_supervisor *supervisor)
 			nx_terminal_resize(supervisor->options->stdin_fd, supervisor->master_fd);
 			break;
 		case SIGKILL:
-			kill_box(supervisor);
+			give_up(supervisor);
 			break;
 		case SIGINT:
 		case SIGTERM:
@@ -465,6 +475,34 @@ static void handle_time(struct nx_supervisor *supervisor)
 	}
 }
 
+/*
+ * A caller that is an interpreter runs its signal handlers in one thread and at
+ * moments of its choice: now, since the kernel's part of it has just run, and now
+ * and then, since that may have been in another thread or before the wait.
+ */
+static void ask_caller(struct nx_supervisor *supervisor, bool interrupted)
+{
+	const struct nexbox_run_options *options = supervisor->options;
+	int64_t now;
+
+	if (!options->on_wake || supervisor->end->given_up)
+		return;
+	now = now_ns();
+	if (!interrupted && now < supervisor->wake_ns)
+		return;
+	supervisor->wake_ns = now + WAKE_NS;
+	if (options->on_wake(options->userdata) != 0)
+		give_up(supervisor);
+}
+
+/* @due, or the moment at which the caller has to be asked. */
+static int64_t or_wake(const struct nx_supervisor *supervisor, int64_t due)
+{
+	if (!supervisor->options->on_wake || supervisor->end->given_up)
+		return due;
+	return due < supervisor->wake_ns ? due : supervisor->wake_ns;
+}
+
 static struct timespec until(int64_t due)
 {
 	int64_t left = due - now_ns();
@@ -511,15 +549,22 @@ static int watch(struct nx_supervisor *supervisor, struct nexbox_error *err)
 			[PROCESS] = { .fd = tier->process_fd(supervisor->enclave), .events = POLLIN },
 			[CONTROL] = { .fd = supervisor->options->control_fd, .events = POLLIN },
 		};
-		int64_t due = next_due(supervisor);
+		int64_t due = or_wake(supervisor, next_due(supervisor));
 		struct timespec timeout = until(due);
 
 		poll_pumps(supervisor, fds);
-		if (ppoll(fds, N_FDS, due == NEVER ? NULL : &timeout, NULL) < 0)
-			continue; /* EINTR: a handler of the caller's has run */
+		if (ppoll(fds, N_FDS, due == NEVER ? NULL : &timeout, NULL) < 0) {
+			ask_caller(supervisor, true); /* EINTR: a handler of the caller's has run */
+			continue;
+		}
 		/* Time first: a flood must not put the deadline off. */
 		handle_time(supervisor);
-		if (fds[EVENT].revents) {
+		ask_caller(supervisor, false);
+		/*
+		 * The enclave's end of the wire is closed with it, but a copy may be left:
+		 * another thread of the caller's has forked while we held that end.
+		 */
+		if (fds[EVENT].revents || (fds[PROCESS].revents && !supervisor->silent)) {
 			int r = handle_event(supervisor, err);
 
 			if (r < 0 && result == 0)
@@ -539,29 +584,50 @@ static int watch(struct nx_supervisor *supervisor, struct nexbox_error *err)
 }
 
 /*
+ * Nothing is left in a pipe whose writers are dead. Its end-of-file may never
+ * come: another thread of the caller's may have forked while we held the
+ * command's end, and that child lives on.
+ */
+static void close_dry(struct nx_pump *pump)
+{
+	int n_bytes = 0;
+
+	if (pump->from_way == NX_WAY_OWN && pump->owns_from && pump->from_fd >= 0 &&
+	    ioctl(pump->from_fd, FIONREAD, &n_bytes) == 0 && n_bytes == 0)
+		nx_close_p(&pump->from_fd);
+}
+
+/*
  * The rest of the output. Its writers are dead, so its end is near; but its
  * reader may be slow, or gone for a walk.
  */
 static void drain(struct nx_supervisor *supervisor)
 {
 	struct nx_end *end = supervisor->end;
-	bool killed = end->timed_out || end->unreaped || supervisor->n_signals > 1;
+	bool killed = end->timed_out || end->unreaped || end->given_up || supervisor->n_signals > 1;
 	int64_t due = NEVER;
 
 	if (killed)
 		due = now_ns() + GRACE_OF_READER_NS;
 	else if (supervisor->deadline_ns)
 		due = supervisor->deadline_ns;
-	while (!nx_pump_is_done(&supervisor->pumps[OUTPUT]) ||
-	       !nx_pump_is_done(&supervisor->pumps[ERRORS])) {
+	for (;;) {
 		struct pollfd fds[N_FDS] = {
 			[EVENT] = { .fd = -1 },
 			[PROCESS] = { .fd = -1 },
 			[CONTROL] = { .fd = supervisor->options->control_fd, .events = POLLIN },
 		};
-		struct timespec timeout = until(due);
+		int64_t wake = or_wake(supervisor, due);
+		struct timespec timeout = until(wake);
 		int n;
 
+		if (!end->unreaped && supervisor->master_fd < 0) {
+			close_dry(&supervisor->pumps[OUTPUT]);
+			close_dry(&supervisor->pumps[ERRORS]);
+		}
+		if (nx_pump_is_done(&supervisor->pumps[OUTPUT]) &&
+		    nx_pump_is_done(&supervisor->pumps[ERRORS]))
+			return;
 		nx_pump_poll(&supervisor->pumps[INPUT], fds + PUMPS);
 		fds[PUMPS].fd = fds[PUMPS + 1].fd = -1;
 		nx_pump_poll(&supervisor->pumps[OUTPUT], fds + PUMPS + 2);
@@ -569,16 +635,19 @@ static void drain(struct nx_supervisor *supervisor)
 		if (fds[PUMPS + 2].fd < 0 && fds[PUMPS + 3].fd < 0 && fds[PUMPS + 4].fd < 0 &&
 		    fds[PUMPS + 5].fd < 0)
 			return; /* nothing can come any more */
-		n = ppoll(fds, N_FDS, due == NEVER ? NULL : &timeout, NULL);
-		if (n == 0)
+		n = ppoll(fds, N_FDS, wake == NEVER ? NULL : &timeout, NULL);
+		ask_caller(supervisor, n < 0);
+		if (end->given_up)
+			return;
+		if (n == 0 && now_ns() >= due)
 			return; /* late */
-		if (n < 0)
+		if (n <= 0)
 			continue;
 		if (fds[CONTROL].revents & POLLIN) {
 			int before = supervisor->n_signals;
 
 			handle_control(supervisor);
-			if (supervisor->n_signals > before)
+			if (supervisor->n_signals > before || end->given_up)
 				return; /* the caller has enough of it */
 		}
 		nx_pump_move(&supervisor->pumps[OUTPUT], fds + PUMPS + 2);
@@ -620,6 +689,7 @@ int nx_supervisor_run(struct nx_supervisor *supervisor, const struct nx_tier *ti
 	supervisor->on_started = on_started;
 	supervisor->userdata = userdata;
 	supervisor->may_hurry = may_hurry;
+	supervisor->wake_ns = now_ns() + WAKE_NS;
 	for (int i = 0; i < 3; i++) /* they are in the box now */
 		nx_close_p(&supervisor->command_fds[i]);
 

@@ -24,6 +24,7 @@ struct nx_supervisor;
  * @signal_number: 0: none
  * @timed_out:    the deadline passed before it ended
  * @interrupted:  SIGINT, SIGTERM or SIGHUP came for it
+ * @given_up:     the caller has no use for the run any more
  * @alone:        the enclave's first process was the last one left when it said so:
  *                nothing can write any more, though the enclave may still be dying
  * @unreaped:     something could not be killed within a second
@@ -40,6 +41,7 @@ struct nx_end {
 	int signal_number;
 	bool timed_out;
 	int interrupted;
+	bool given_up;
 	bool alone;
 	bool unreaped;
 	int output_error;

@@ -197,6 +197,15 @@ def test_sigchld_stays_the_callers(run_probe, place):
     run_probe("sigchld", place.make())
 
 
+def test_children_that_other_threads_fork_hold_no_run_up(run_probe, place):
+    run_probe("forkers", place.make())
+
+
+def test_a_run_that_is_given_up_leaves_nothing(run_probe, place):
+    run_probe("give_up", place.make())
+    assert list((place.folder / "ws").iterdir()) == []
+
+
 def test_sigpipe_is_not_delivered_to_the_caller(run_probe, place):
     run_probe("sigpipe", place.make())
 

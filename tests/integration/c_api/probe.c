@@ -318,13 +318,98 @@ static void errors(char **workspaces)
 	CHECK(strchr(nexbox_version(), '.'));
 }
 
+/* A child of another thread's that lives on with all that was open when it was forked. */
+static void *fork_again_and_again(void *argument)
+{
+	pid_t *children = argument;
+	pid_t caller = getpid();
+
+	for (int i = 0; i < 60; i++) {
+		children[i] = fork();
+		if (children[i] == 0) {
+			while (getppid() == caller) /* nobody kills us when a check fails */
+				(void)usleep(20000);
+			_exit(0);
+		}
+		(void)usleep(500);
+	}
+	return NULL;
+}
+
+/*
+ * Copies of our descriptors in such children keep no run from its end: not the
+ * command's output, not the word of the box, not a lock.
+ */
+static void forkers(char **workspaces)
+{
+	static const char *const argv[] = { "sh", "-c", "echo out; echo $$ > made; ls", NULL };
+	pid_t children[60];
+	pthread_t thread;
+
+	CHECK(pthread_create(&thread, NULL, fork_again_and_again, children) == 0);
+	for (int i = 0; i < 30; i++) {
+		struct nexbox_run_options options = options_of(workspaces[0], argv);
+		struct nexbox_outcome *outcome;
+
+		options.flags = NEXBOX_RUN_COMMIT | NEXBOX_RUN_CAPTURE;
+		outcome = run(&options);
+		if (!outcome->committed || outcome->unreaped || outcome->duration_ms > 800)
+			printf("run %d: %s after %d ms, unreaped %d\n", i, outcome->commit_reason,
+			       (int)outcome->duration_ms, (int)outcome->unreaped);
+		CHECK(outcome->committed && !outcome->unreaped && outcome->duration_ms < 800);
+		CHECK(outcome->stdout_size_bytes == strlen("out\nmade\n"));
+		(void)nexbox_outcome_free(outcome);
+	}
+	CHECK(pthread_join(thread, NULL) == 0);
+	for (int i = 0; i < 60; i++) {
+		CHECK(kill(children[i], SIGKILL) == 0);
+		CHECK(waitpid(children[i], NULL, 0) == children[i]);
+	}
+}
+
+static int no_more(void *userdata)
+{
+	return ++*(int *)userdata > 2;
+}
+
+/* Whoever gives a run up gets nothing of it, though it asked for everything. */
+static void give_up(char **workspaces)
+{
+	static const char *const argv[] = { "sh", "-c", "trap '' INT TERM; echo > made; sleep 9",
+		                            NULL };
+	static const unsigned char byte = SIGKILL;
+	char kept[4096];
+	int ends[2];
+
+	CHECK(pipe(ends) == 0 && write(ends[1], &byte, 1) == 1);
+	(void)snprintf(kept, sizeof(kept), "%s/.nexbox", workspaces[0]);
+	for (int by_pipe = 0; by_pipe < 2; by_pipe++) {
+		struct nexbox_run_options options = options_of(workspaces[0], argv);
+		struct nexbox_outcome *outcome;
+		int n_wakes = 0;
+
+		options.flags = NEXBOX_RUN_COMMIT | NEXBOX_RUN_KEEP;
+		options.userdata = &n_wakes;
+		if (by_pipe)
+			options.control_fd = ends[0];
+		else
+			options.on_wake = no_more;
+		outcome = run(&options);
+		CHECK(outcome->duration_ms < 3000 && n_wakes == (by_pipe ? 0 : 3));
+		CHECK(outcome->signal_number == SIGKILL && outcome->status == 128 + SIGKILL);
+		CHECK(outcome->commit_status == NEXBOX_COMMIT_COMMAND_FAILED && !outcome->kept);
+		CHECK(access(kept, F_OK) < 0 && errno == ENOENT);
+		(void)nexbox_outcome_free(outcome);
+	}
+}
+
 static const struct {
 	const char *name;
 	void (*check)(char **workspaces);
 } checks[] = {
 	{ "descriptors", descriptors }, { "failures", failures }, { "threads", threads },
 	{ "sigchld", sigchld },         { "sigpipe", sigpipe },   { "silence", silence },
-	{ "errors", errors },
+	{ "errors", errors },           { "forkers", forkers },   { "give_up", give_up },
 };
 
 int main(int argc, char **argv)

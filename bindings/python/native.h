@@ -1,0 +1,68 @@
+/* SPDX-License-Identifier: MIT OR Apache-2.0 */
+#pragma once
+
+/*
+ * nex_box._native: the thin part of the Python module that is in C. It sees
+ * nothing of nex-box but <nexbox/nexbox.h>, and knows no defaults, no types and no
+ * words: those are in the Python part. A run goes in as one dict and comes out as
+ * one tuple.
+ *
+ * There is no static state, so that every interpreter of a process can have it.
+ */
+
+#ifndef PY_SSIZE_T_CLEAN
+#define PY_SSIZE_T_CLEAN
+#endif
+#include <Python.h>
+
+#include <nexbox/nexbox.h>
+
+/**
+ * struct nx_py_call - one run that was asked for by Python
+ * @options:   for nexbox_run(); its strings are those of the dict's bytes objects
+ * @memory:    array of @n_memory, to be freed: arrays of pointers
+ * @on_output: (borrowed) callable, or NULL
+ * @state:     of the calling thread while it is without the GIL
+ * @failed:    an exception is set in @state
+ */
+struct nx_py_call {
+	struct nexbox_run_options options;
+	void *memory[8];
+	size_t n_memory;
+	PyObject *on_output;
+	PyThreadState *state;
+	int failed;
+};
+
+/**
+ * nx_py_call_read() - read a dict of options
+ * @call: (out) to be released by nx_py_call_fini(), also on failure
+ * @dict: (borrowed) must not change until then
+ *
+ * Return: 0, or -1 with a Python exception.
+ */
+int nx_py_call_read(struct nx_py_call *call, PyObject *dict);
+
+/**
+ * nx_py_call_fini() - free what nx_py_call_read() made
+ * @call: (borrowed)
+ *
+ * Return: nothing.
+ */
+void nx_py_call_fini(struct nx_py_call *call);
+
+/**
+ * nx_py_error() - a failure as a tuple (code, os_code, where, message)
+ * @error: (borrowed)
+ *
+ * Return: a new reference, None when nothing failed; NULL with a Python exception.
+ */
+PyObject *nx_py_error(const struct nexbox_error *error);
+
+/**
+ * nx_py_outcome() - an outcome as a dict of plain objects
+ * @outcome: (borrowed)
+ *
+ * Return: a new reference, or NULL with a Python exception.
+ */
+PyObject *nx_py_outcome(const struct nexbox_outcome *outcome);

@@ -1,0 +1,21 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
+from typing import Any, Dict, Optional, Tuple
+
+RUN_COMMIT: int
+RUN_KEEP: int
+RUN_NET_HOST: int
+RUN_BEST_EFFORT: int
+RUN_CLEAN_ENV: int
+RUN_CAPTURE: int
+GRANT_READ: int
+GRANT_WRITE: int
+GRANT_COW: int
+GRANT_HIDE: int
+STREAM_STDOUT: int
+STREAM_STDERR: int
+ENTRY_OUTSIDE: int
+VERSION: str
+GUARANTEES: Dict[str, int]
+
+def run(options: Dict[str, Any], /) -> Tuple[Optional[Tuple[int, int, str, str]], Optional[Dict[str, Any]]]: ...
+def filled_pipe(data: bytes, /) -> int: ...

@@ -1,0 +1,493 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
+"""What a run reports. The names are those of the outcome document, "nexbox.outcome.v1"."""
+
+from __future__ import annotations
+
+import base64
+import os
+from typing import TYPE_CHECKING, Any, Dict, Generic, List, Optional, Tuple, Union
+
+from . import _native, _words
+from ._errors import CommandFailed, Conflict, Error, Refused, SystemFailure, error_of
+
+if TYPE_CHECKING:
+    from typing_extensions import TypeVar
+
+    Text = TypeVar("Text", str, bytes, default=str)
+else:
+    from typing import TypeVar
+
+    Text = TypeVar("Text", str, bytes)
+
+Json = Dict[str, Any]
+
+
+def _json_path(path: Optional[str]) -> Union[str, Dict[str, str], None]:
+    """A path as documents have it: text, or {"bytes": base64} when it is not UTF-8."""
+    if path is None:
+        return None
+    raw = os.fsencode(path)
+    try:
+        return raw.decode("utf-8")
+    except UnicodeDecodeError:
+        return {"bytes": base64.b64encode(raw).decode("ascii")}
+
+
+def _json_text(text: Union[str, bytes]) -> str:
+    raw = text.encode("utf-8", "surrogateescape") if isinstance(text, str) else text
+    return raw.decode("utf-8", "replace")
+
+
+class _Record:
+    """Named values that compare, print and pickle as one."""
+
+    __slots__: Tuple[str, ...] = ()
+
+    def _values(self) -> Tuple[Any, ...]:
+        return tuple(getattr(self, name) for name in self.__slots__)
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, _Record) or type(other) is not type(self):
+            return NotImplemented
+        return self._values() == other._values()
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def __getstate__(self) -> Tuple[Any, ...]:
+        return self._values()
+
+    def __setstate__(self, state: Tuple[Any, ...]) -> None:
+        for name, value in zip(self.__slots__, state):
+            setattr(self, name, value)
+
+
+class DiffEntry(_Record):
+    """One difference between the view and the workspace.
+
+    Attributes:
+        path: relative to the workspace; "." is the workspace itself. Bytes that are no UTF-8 are
+            surrogates, as os.fsdecode() makes them.
+        kind: "created", "modified", "deleted" or "type-changed".
+        type: "file", "directory", "symlink", "fifo", "socket" or "device", after the run; of a
+            deleted path before it.
+        what: of a modified path: some of "content", "mode", "mtime", "xattr", "owner", "target",
+            "links".
+        mode: permission bits (0o7777).
+        size: bytes of a regular file, else None.
+        target: of a symlink, else None.
+        outside: whether it is a symlink that leads out of the workspace.
+        blake3_before: hash of the content before the run, 64 hexadecimal digits, or None.
+        blake3_after: and after it.
+    """
+
+    __slots__ = (
+        "path",
+        "kind",
+        "type",
+        "what",
+        "mode",
+        "size",
+        "target",
+        "outside",
+        "blake3_before",
+        "blake3_after",
+    )
+    path: str
+    kind: str
+    type: str
+    what: List[str]
+    mode: int
+    size: Optional[int]
+    target: Optional[str]
+    outside: bool
+    blake3_before: Optional[str]
+    blake3_after: Optional[str]
+
+    def __init__(self, raw: Tuple[Any, ...]) -> None:
+        path, target, kind, type_, what, flags, mode, size, before, after = raw
+        self.path = path
+        self.kind = _words.KINDS[kind]
+        self.type = _words.TYPES[type_]
+        self.what = _words.names_of(_words.WHAT, what)
+        self.mode = mode
+        self.size = size if self.type == "file" else None
+        self.target = target
+        self.outside = bool(flags & _native.ENTRY_OUTSIDE)
+        self.blake3_before = before.hex() if before is not None else None
+        self.blake3_after = after.hex() if after is not None else None
+
+    def __repr__(self) -> str:
+        what = f" ({', '.join(self.what)})" if self.what else ""
+        return f"<DiffEntry {self.kind} {self.type} {self.path!r}{what}>"
+
+    def to_dict(self) -> Json:
+        """The entry as it stands in the document."""
+        entry: Json = {"path": _json_path(self.path), "kind": self.kind, "type": self.type}
+        if self.kind == "modified":
+            entry["what"] = list(self.what)
+        entry["mode"] = self.mode
+        if self.type == "file":
+            entry["size"] = self.size
+        if self.type == "symlink":
+            entry["target"] = _json_path(self.target)
+            entry["outside"] = self.outside
+        entry["blake3_before"] = self.blake3_before
+        entry["blake3_after"] = self.blake3_after
+        return entry
+
+
+class WorkspaceDiff(_Record):
+    """Exactly what a command changed, found by content. True when there is anything.
+
+    Attributes:
+        entries: every difference, sorted by the bytes of the path.
+        files_created: paths that are new, in the same order; folders among them.
+        files_modified: paths whose content, type or metadata changed; no folders.
+        files_deleted: paths that are gone; folders among them.
+    """
+
+    __slots__ = ("entries", "files_created", "files_modified", "files_deleted")
+    entries: List[DiffEntry]
+    files_created: List[str]
+    files_modified: List[str]
+    files_deleted: List[str]
+
+    def __init__(self, raw: List[Tuple[Any, ...]]) -> None:
+        self.entries = [DiffEntry(entry) for entry in raw]
+        self.files_created = []
+        self.files_modified = []
+        self.files_deleted = []
+        for entry in self.entries:
+            if entry.kind == "created":
+                self.files_created.append(entry.path)
+            elif entry.kind == "deleted":
+                self.files_deleted.append(entry.path)
+            elif entry.type != "directory" or entry.kind == "type-changed":
+                self.files_modified.append(entry.path)
+
+    def __bool__(self) -> bool:
+        return bool(self.entries)
+
+    def __len__(self) -> int:
+        return len(self.entries)
+
+    def __repr__(self) -> str:
+        counts: Dict[str, int] = {}
+        for entry in self.entries:
+            counts[entry.kind] = counts.get(entry.kind, 0) + 1
+        words = ", ".join(f"{n} {kind}" for kind, n in counts.items())
+        return f"<WorkspaceDiff: {words or 'no changes'}>"
+
+    def __str__(self) -> str:
+        """One line an entry, such as "modified  src/main.py"."""
+        return "\n".join(f"{entry.kind:12}  {entry.path}" for entry in self.entries)
+
+    def to_dict(self) -> Json:
+        """The differences as they stand in the document."""
+        return {
+            "files_created": [_json_path(path) for path in self.files_created],
+            "files_modified": [_json_path(path) for path in self.files_modified],
+            "files_deleted": [_json_path(path) for path in self.files_deleted],
+            "entries": [entry.to_dict() for entry in self.entries],
+        }
+
+
+class Side(_Record):
+    """What the workspace, or the box, holds at a path in conflict.
+
+    Attributes:
+        type: as in DiffEntry.
+        mtime_ns: time of the last change, nanoseconds since 1970.
+        blake3: hash of the content of a regular file, or None.
+    """
+
+    __slots__ = ("type", "mtime_ns", "blake3")
+    type: str
+    mtime_ns: int
+    blake3: Optional[str]
+
+    def __init__(self, raw: Tuple[Any, ...]) -> None:
+        type_, self.mtime_ns, hash_ = raw
+        self.type = _words.TYPES[type_]
+        self.blake3 = hash_.hex() if hash_ is not None else None
+
+    def __repr__(self) -> str:
+        return f"<Side {self.type} mtime_ns={self.mtime_ns}>"
+
+    def to_dict(self) -> Json:
+        """The side as it stands in the document."""
+        return {"type": self.type, "mtime_ns": self.mtime_ns, "blake3": self.blake3}
+
+
+class Objection(_Record):
+    """Why a path keeps the changes from being promoted.
+
+    Attributes:
+        path: relative to the workspace.
+        reason: one word or sentence.
+        host: of a conflict: what the workspace holds; None when nothing is there.
+        box: of a conflict: what the box holds; None when nothing is there.
+    """
+
+    __slots__ = ("path", "reason", "host", "box")
+    path: str
+    reason: str
+    host: Optional[Side]
+    box: Optional[Side]
+
+    def __init__(self, raw: Tuple[Any, ...]) -> None:
+        self.path, self.reason, host, box = raw
+        self.host = Side(host) if host[0] else None
+        self.box = Side(box) if box[0] else None
+
+    def __repr__(self) -> str:
+        return f"<Objection {self.path!r}: {self.reason}>"
+
+    def to_dict(self, *, sides: bool = True) -> Json:
+        """The objection as it stands in the document."""
+        words: Json = {"path": _json_path(self.path), "reason": self.reason}
+        if sides:
+            words["host"] = self.host.to_dict() if self.host else None
+            words["box"] = self.box.to_dict() if self.box else None
+        return words
+
+
+class SandboxOutcome(_Record, Generic[Text]):
+    """Everything that a run reports.
+
+    Attributes:
+        box: the id of the box, "box_…"; None when none was made.
+        command: the command, as it was given.
+        workspace: its real path; None when it was not found.
+        exit_code: the command's own, or None (killed, deadline, never started).
+        signal: the number of the signal that ended the command, or None.
+        status: what the nex-box program exits with in this case, 0 to 255.
+        error: why the command could not be executed, or what went wrong beside it; else None.
+        timed_out: whether the deadline passed.
+        unreaped: whether a process could not be ended within a second of its kill.
+        limits_hit: some of "deadline", "memory", "pids", "cpu-time", "disk", "output".
+        duration_ms: the whole run, milliseconds.
+        clone_duration_micros: making the view, microseconds.
+        diff_duration_micros: finding the changes, microseconds.
+        commit_duration_micros: promoting them, microseconds.
+        strategy: how the view was made, such as "overlay"; None when there was none.
+        tier: how much of an enclave there was, such as "namespaces"; None when there was none.
+        passed_over: better ways that could not be had: dicts of strategy, tier and reason.
+        guarantees: {name: whether it held}.
+        committed: whether the changes were asked to be promoted and were (or there was none).
+        commit_status: "not-asked", "promoted", "nothing", "command-failed", "refused" or "failed".
+        commit_reason: one sentence, or None.
+        conflicts: paths that the workspace's owner changed meanwhile.
+        guarded: paths that may not be promoted.
+        left_out: changes that were not promoted although the rest was, and why.
+        kept: whether the box is still in the store.
+        diff: what the command changed, whether or not it was promoted.
+        denied: what was refused to the command.
+        outside_writes: absolute paths outside the workspace whose changes were thrown away.
+        stdout: what was kept of the output: str, or bytes with text=False.
+        stderr: likewise.
+        stdout_truncated: whether more came than output_max.
+        stderr_truncated: likewise.
+    """
+
+    __slots__ = (
+        "box",
+        "command",
+        "workspace",
+        "exit_code",
+        "signal",
+        "status",
+        "error",
+        "timed_out",
+        "unreaped",
+        "limits_hit",
+        "duration_ms",
+        "clone_duration_micros",
+        "diff_duration_micros",
+        "commit_duration_micros",
+        "strategy",
+        "tier",
+        "passed_over",
+        "guarantees",
+        "committed",
+        "commit_status",
+        "commit_reason",
+        "conflicts",
+        "guarded",
+        "left_out",
+        "kept",
+        "diff",
+        "denied",
+        "outside_writes",
+        "stdout",
+        "stderr",
+        "stdout_truncated",
+        "stderr_truncated",
+    )
+    box: Optional[str]
+    command: List[str]
+    workspace: Optional[str]
+    exit_code: Optional[int]
+    signal: Optional[int]
+    status: int
+    error: Optional[Error]
+    timed_out: bool
+    unreaped: bool
+    limits_hit: List[str]
+    duration_ms: int
+    clone_duration_micros: int
+    diff_duration_micros: int
+    commit_duration_micros: int
+    strategy: Optional[str]
+    tier: Optional[str]
+    passed_over: List[Dict[str, str]]
+    guarantees: Dict[str, bool]
+    committed: bool
+    commit_status: str
+    commit_reason: Optional[str]
+    conflicts: List[Objection]
+    guarded: List[Objection]
+    left_out: List[Objection]
+    kept: bool
+    diff: WorkspaceDiff
+    denied: List[str]
+    outside_writes: List[str]
+    stdout: Text
+    stderr: Text
+    stdout_truncated: bool
+    stderr_truncated: bool
+
+    def __init__(self, raw: Dict[str, Any], *, text: bool = True) -> None:
+        bits = raw["guarantees"]
+        self.box = raw["box"] or None
+        self.command = raw["command"]
+        self.workspace = raw["workspace"] or None
+        self.exit_code = raw["exit_code"] if raw["exit_code"] >= 0 else None
+        self.signal = raw["signal_number"] or None
+        self.status = raw["status"]
+        self.error = error_of(raw["error"]) if raw["error"] else None
+        self.timed_out = bool(raw["timed_out"])
+        self.unreaped = bool(raw["unreaped"])
+        self.limits_hit = _words.names_of(_words.LIMITS, raw["limits_hit"])
+        self.duration_ms = raw["duration_ms"]
+        self.clone_duration_micros = raw["clone_duration_micros"]
+        self.diff_duration_micros = raw["diff_duration_micros"]
+        self.commit_duration_micros = raw["commit_duration_micros"]
+        self.strategy = raw["strategy"] or None
+        self.tier = raw["tier"] or None
+        self.passed_over = [
+            dict(zip(("strategy", "tier", "reason"), over)) for over in raw["passed_over"]
+        ]
+        self.guarantees = {name: bool(bits & bit) for name, bit in _native.GUARANTEES.items()}
+        self.committed = bool(raw["committed"])
+        self.commit_status = _words.COMMITS[raw["commit_status"]]
+        self.commit_reason = raw["commit_reason"] or None
+        self.conflicts = [Objection(one) for one in raw["conflicts"]]
+        self.guarded = [Objection(one) for one in raw["guarded"]]
+        self.left_out = [Objection(one) for one in raw["left_out"]]
+        self.kept = bool(raw["kept"])
+        self.diff = WorkspaceDiff(raw["entries"])
+        self.denied = raw["denied"]
+        self.outside_writes = raw["outside_writes"]
+        out, err = raw["stdout"], raw["stderr"]
+        if text:
+            out = out.decode("utf-8", "surrogateescape")
+            err = err.decode("utf-8", "surrogateescape")
+        self.stdout = out
+        self.stderr = err
+        self.stdout_truncated = bool(raw["stdout_truncated"])
+        self.stderr_truncated = bool(raw["stderr_truncated"])
+
+    def is_success(self) -> bool:
+        """Whether the command exited 0 and, if that was asked, its changes were promoted.
+
+        With commit_on the statuses named there are as good as 0.
+        """
+        return self.exit_code == 0 if self.commit_status == "not-asked" else self.committed
+
+    def check(self) -> SandboxOutcome[Text]:
+        """Return this outcome if it is a success, else raise.
+
+        Raises:
+            CommandFailed: the command did not exit 0 (or never could, or the deadline passed).
+            Conflict: it did, but paths were changed on both sides.
+            Refused: it did, but a path is guarded, or a change cannot be promoted.
+            SystemFailure: it did, but a promotion failed in the middle and was taken back.
+        """
+        if self.is_success():
+            return self
+        if self.commit_status in ("not-asked", "command-failed"):
+            raise CommandFailed(self._end(), where="command", outcome=self)
+        reason = self.commit_reason or "nothing was promoted"
+        if self.conflicts:
+            paths = ", ".join(repr(one.path) for one in self.conflicts[:5])
+            raise Conflict(f"{reason}: {paths}", where="promote", outcome=self)
+        kind = SystemFailure if self.commit_status == "failed" else Refused
+        raise kind(reason, where="promote", outcome=self)
+
+    def _end(self) -> str:
+        """How the command ended, in words."""
+        name = self.command[0] if self.command else ""
+        if self.timed_out:
+            return f"the deadline of {name!r} passed"
+        if self.signal is not None:
+            return f"{name!r} was killed by signal {self.signal}"
+        if self.exit_code is None:
+            return self.error.message if self.error else f"{name!r} was not started"
+        return f"{name!r} exited with {self.exit_code}"
+
+    def __repr__(self) -> str:
+        facts = [f"{self._end()} after {self.duration_ms} ms", repr(self.diff)[1:-1]]
+        if self.commit_status != "not-asked":
+            facts.append(self.commit_status)
+        if self.strategy:
+            facts.append(f"{self.strategy}, {self.tier}")
+        return f"<SandboxOutcome: {'; '.join(facts)}>"
+
+    def to_dict(self) -> Json:
+        """The document "nexbox.outcome.v1": plain dicts, lists and strings, fit for json.dumps()."""
+        error: Optional[Json] = None
+        if self.error:
+            error = {
+                "code": self.error.code,
+                "os_code": self.error.os_code,
+                "where": self.error.where,
+                "message": self.error.message,
+            }
+        return {
+            "schema": "nexbox.outcome.v1",
+            "box": self.box,
+            "command": [_json_path(word) for word in self.command],
+            "workspace": _json_path(self.workspace),
+            "exit_code": self.exit_code,
+            "signal": self.signal,
+            "status": self.status,
+            "error": error,
+            "timed_out": self.timed_out,
+            "unreaped": self.unreaped,
+            "limits_hit": list(self.limits_hit),
+            "duration_ms": self.duration_ms,
+            "clone_duration_micros": self.clone_duration_micros,
+            "diff_duration_micros": self.diff_duration_micros,
+            "commit_duration_micros": self.commit_duration_micros,
+            "strategy": self.strategy,
+            "tier": self.tier,
+            "passed_over": [dict(over) for over in self.passed_over],
+            "guarantees": dict(self.guarantees),
+            "committed": self.committed,
+            "commit": {
+                "status": self.commit_status,
+                "reason": self.commit_reason,
+                "conflicts": [one.to_dict() for one in self.conflicts],
+                "guarded": [one.to_dict(sides=False) for one in self.guarded],
+                "left_out": [one.to_dict(sides=False) for one in self.left_out],
+            },
+            "kept": self.kept,
+            "diff": self.diff.to_dict(),
+            "denied": [_json_path(path) for path in self.denied],
+            "outside_writes": [_json_path(path) for path in self.outside_writes],
+            "stdout": _json_text(self.stdout),
+            "stderr": _json_text(self.stderr),
+            "stdout_truncated": self.stdout_truncated,
+            "stderr_truncated": self.stderr_truncated,
+        }
