@@ -128,7 +128,7 @@ static const char *find_objection(const struct nx_change *change)
 	if ((change->flags & NX_CHANGE_UNSEEN) &&
 	    (entry->kind == NEXBOX_ENTRY_CREATED || entry->kind == NEXBOX_ENTRY_MODIFIED))
 		return "is empty in the box, which may not read it: make it readable, or use "
-		       "--strategy overlay";
+		       "another strategy";
 	if (change->flags & NX_CHANGE_UNSEEN)
 		return "would be deleted with something in it that the box could not see";
 	if (change->flags & NX_CHANGE_BOUNDARY)
