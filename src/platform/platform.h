@@ -112,6 +112,9 @@ enum nx_mark {
  *              a negative errno. NULL: @prepare has made the whole tree, and
  *              @view->base_fd
  * @is_whiteout: whether an entry of the upper says "deleted"
+ * @deleted_name: what a *name* of the upper says: NULL, it is an entry's; else the file
+ *              is the layer's own, and stands for "this name is deleted", or with an
+ *              empty one for a mark of its folder
  * @read_marks: what an entry of the upper says, a name in @dir_fd: *ret_marks (enum
  *              nx_mark), and with NX_MARK_REDIRECT the folder meant in @redirect:
  *              absolute within the view, or a name in the same folder. An unknown
@@ -138,6 +141,7 @@ struct nx_strategy {
 	void (*discard)(const struct nx_view *view);
 	int (*clone_file)(int from_fd, int to_fd);
 	bool (*is_whiteout)(const struct stat *st);
+	const char *(*deleted_name)(const char *name);
 	int (*read_marks)(int dir_fd, const char *name, const char *path, uint32_t *ret_marks,
 	                  struct nx_buf *redirect, struct nexbox_error *err);
 	bool (*is_private)(const char *xattr_name);
@@ -208,6 +212,7 @@ enum nx_event_kind {
  * @exit_code:    EXITED: -1 when a signal ended it
  * @signal_number: EXITED, STOPPED
  * @alone:        EXITED: no other process of the enclave was left
+ * @broken:       EXITED: the view broke before that: what was written is not all there
  * @os_code:      NOT_STARTED: errno of execve
  * @guarantees:   STARTED: enum nexbox_guarantee that hold by what was applied
  * @make_micros:  the first of READY and STARTED: what mounting the view took
@@ -220,6 +225,7 @@ struct nx_event {
 	int32_t exit_code;
 	int32_t signal_number;
 	bool alone;
+	bool broken;
 	int32_t os_code;
 	uint32_t guarantees;
 	uint64_t make_micros;

@@ -73,6 +73,11 @@ static bool is_whiteout(const struct stat *st)
 	return real()->is_whiteout(st);
 }
 
+static const char *deleted_name(const char *name)
+{
+	return real()->deleted_name(name);
+}
+
 static int read_marks(int dir_fd, const char *name, const char *path, uint32_t *ret_marks,
                       struct nx_buf *redirect, struct nexbox_error *err)
 {
@@ -102,6 +107,7 @@ const struct nx_strategy nx_strategy_fake = {
 	.settle = settle,
 	.discard = discard,
 	.is_whiteout = is_whiteout,
+	.deleted_name = deleted_name,
 	.read_marks = read_marks,
 	.is_private = is_private,
 	.is_forged = is_forged,

@@ -1,21 +1,19 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 #include "platform/linux/enclave/spawn.h"
+#include "platform/linux/view/fuse_overlayfs.h"
 #include "platform/linux/view/overlay.h"
 #include "platform/linux/view/tree.h"
 
 static const struct nx_tier *const tiers[] = { &nx_tier_namespaces, NULL };
 
-/* O(1) first; then what shares blocks; then what always works. */
+/* O(1) first, the kernel's before a program's; then what shares blocks; then what always
+ * works. */
 static const struct nx_strategy *const strategies[] = {
-	&nx_strategy_overlay,
-	&nx_strategy_btrfs_snapshot,
-	&nx_strategy_reflink,
-	&nx_strategy_copy,
-	NULL,
+	&nx_strategy_overlay, &nx_strategy_fuse_overlayfs, &nx_strategy_btrfs_snapshot,
+	&nx_strategy_reflink, &nx_strategy_copy,           NULL,
 };
 
 static const char *const strategies_to_come[] = {
-	"fuse-overlayfs",
 	"apfs-clone",
 	"block-clone",
 	NULL,
