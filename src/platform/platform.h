@@ -298,12 +298,48 @@ struct nx_tier {
 	struct nx_enclave *(*free)(struct nx_enclave *enclave);
 };
 
-/** struct nx_platform - one operating system */
+/**
+ * struct nx_finding - what trying something has shown
+ * @works:   it can be had
+ * @reason:  (owned) why not, or what of it there is; one sentence
+ * @remedy:  (owned) what to do; a line to type, or several
+ */
+struct nx_finding {
+	bool works;
+	struct nx_buf reason;
+	struct nx_buf remedy;
+};
+
+/**
+ * struct nx_check - one part of an enclave, tried by itself
+ * @name: in the words of the manual
+ * @tier: (borrowed) that cannot be without it; NULL: none
+ * @run:  try it, for real and without a trace; in milliseconds
+ */
+struct nx_check {
+	const char *name;
+	const struct nx_tier *tier;
+	void (*run)(struct nx_finding *finding);
+};
+
+/**
+ * struct nx_platform - one operating system
+ * @tiers:              NULL-terminated, best first
+ * @strategies:         likewise, as "auto" tries them
+ * @strategies_to_come: named in the contract, not landed
+ * @checks:             parts of the enclaves; ends with a NULL name
+ * @find_remedy:        what to do about a strategy that could not be had in @workspace
+ * @idle_command:       a program of the system's that does nothing; NULL: none found
+ */
 struct nx_platform {
 	const char *name;
-	const struct nx_tier *const *tiers;          /* NULL-terminated, best first */
-	const struct nx_strategy *const *strategies; /* likewise, as "auto" tries them */
-	const char *const *strategies_to_come;       /* named in the contract, not landed */
+	const struct nx_tier *const *tiers;
+	const struct nx_strategy *const *strategies;
+	const char *const *strategies_to_come;
+	const struct nx_check *checks;
+	void (*find_remedy)(const struct nx_strategy *strategy, const char *workspace,
+	                    const struct nexbox_error *error, struct nx_buf *remedy);
+	const char *(*idle_command)(void);
 };
 
 /**

@@ -346,6 +346,21 @@ static const struct nx_tier tier = {
 	.free = free_enclave,
 };
 
+static const struct nx_check checks[] = { { .name = NULL } };
+
+static void find_remedy(const struct nx_strategy *strategy, const char *workspace,
+                        const struct nexbox_error *error, struct nx_buf *remedy)
+{
+	(void)workspace;
+	(void)error;
+	nx_buf_printf(remedy, "have another strategy than %s", strategy->name);
+}
+
+static const char *idle_command(void)
+{
+	return NULL;
+}
+
 static const struct nx_tier *const tiers[] = { &tier, NULL };
 
 static const struct nx_strategy *const strategies[] = { &nx_strategy_fake, NULL };
@@ -357,4 +372,7 @@ const struct nx_platform nx_platform_fake = {
 	.tiers = tiers,
 	.strategies = strategies,
 	.strategies_to_come = strategies_to_come,
+	.checks = checks,
+	.find_remedy = find_remedy,
+	.idle_command = idle_command,
 };

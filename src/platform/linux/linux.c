@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
+#include "platform/linux/checks.h"
 #include "platform/linux/enclave/spawn.h"
 #include "platform/linux/view/fuse_overlayfs.h"
 #include "platform/linux/view/overlay.h"
@@ -24,4 +25,7 @@ const struct nx_platform nx_platform_linux = {
 	.tiers = tiers,
 	.strategies = strategies,
 	.strategies_to_come = strategies_to_come,
+	.checks = nx_linux_checks,
+	.find_remedy = nx_linux_find_remedy,
+	.idle_command = nx_linux_idle_command,
 };
