@@ -63,6 +63,11 @@ def complaints(program, man_dir):
     for option in sorted(history_help ^ set(history_man)):
         yield f"nex-box-history.1.scd and the help of its commands disagree about {option}"
 
+    doctor_help = options_of_help(output_of(program, "doctor", "--help"))
+    doctor_man = options_of_man((man_dir / "nex-box-doctor.1.scd").read_text())
+    for option in sorted(doctor_help ^ set(doctor_man)):
+        yield f"nex-box-doctor.1.scd and the help of its command disagree about {option}"
+
     main_man = (man_dir / "nex-box.1.scd").read_text()
     for command in HELP_COMMAND.findall(output_of(program, "--help")):
         if not re.search(rf"^(\*[a-z]+\*, )*\*{command}\*", main_man, re.M):

@@ -752,6 +752,138 @@ NEXBOX_PUBLIC int nexbox_report_write_json(const struct nexbox_report *report,
 NEXBOX_PUBLIC struct nexbox_report *nexbox_report_free(struct nexbox_report *report);
 
 /**
+ * struct nexbox_doctor_options - what is to be tried; all borrowed
+ * @size:      sizeof(struct nexbox_doctor_options) of the caller
+ * @flags:     NEXBOX_RUN_FORK, or 0
+ * @workspace: (optional) NULL: @cwd
+ * @cwd:       (optional) NULL: the directory of the calling process
+ * @home:      (optional) the caller's $HOME
+ * @helper:    (optional) the nex-box program; NULL: the one of the installation
+ */
+struct nexbox_doctor_options {
+	size_t size;
+	uint32_t flags;
+	uint32_t reserved_zero;
+	const char *workspace;
+	const char *cwd;
+	const char *home;
+	const char *helper;
+};
+
+#define NEXBOX_DOCTOR_OPTIONS_INIT                            \
+	{                                                     \
+		.size = sizeof(struct nexbox_doctor_options), \
+	}
+
+/**
+ * struct nexbox_check - a part of an enclave, tried by itself
+ * @name:   what was tried
+ * @tier:   that cannot be without it; "" when none
+ * @works:  it can be had
+ * @reason: why not, or what of it there is; "" when there is nothing to say
+ * @remedy: what to do, in lines; "" when it works or nothing is known
+ */
+struct nexbox_check {
+	const char *name;
+	const char *tier;
+	int32_t works;
+	uint32_t reserved_zero;
+	const char *reason;
+	const char *remedy;
+};
+
+/**
+ * struct nexbox_trial - a run of nothing, with one strategy in one tier
+ * @tier, @strategy: which
+ * @works:           it ran
+ * @is_apart:        in an empty folder of the store, since cloning the workspace would
+ *                   take its time; else in the workspace itself
+ * @guarantees:      enum nexbox_guarantee that held
+ * @duration_micros: of the whole run, cleaning up included
+ * @reason, @remedy: as in struct nexbox_check
+ */
+struct nexbox_trial {
+	const char *tier;
+	const char *strategy;
+	int32_t works;
+	int32_t is_apart;
+	uint32_t guarantees;
+	uint32_t reserved_zero;
+	uint64_t duration_micros;
+	const char *reason;
+	const char *remedy;
+};
+
+/**
+ * struct nexbox_diagnosis - what a host can give a workspace; read only
+ * @size:      size of the structure that the library filled
+ * @workspace: its real path
+ * @checks:    array of @n_checks
+ * @trials:    array of @n_trials, in the order in which "auto" would try them
+ * @plain:     which of them a plain run would take; -1: it would be refused
+ * @reason:    why it would; else ""
+ */
+struct nexbox_diagnosis {
+	size_t size;
+	const char *workspace;
+	const struct nexbox_check *checks;
+	size_t n_checks;
+	const struct nexbox_trial *trials;
+	size_t n_trials;
+	int32_t plain;
+	uint32_t reserved_zero;
+	const char *reason;
+};
+
+/**
+ * nexbox_diagnose() - try what there is on this host, for one workspace
+ * @options:       (borrowed)
+ * @ret_diagnosis: (transfer full) also when nothing works
+ * @error:         (out, optional)
+ *
+ * Each tier with each strategy is tried by a real run of a program that does nothing;
+ * a strategy that would clone the workspace file by file is tried in an empty folder
+ * of its store. Changes nothing and leaves nothing.
+ *
+ * Return: 0, or a negative nexbox_errc when there is no such workspace.
+ * Errors: NEXBOX_E_INVALID the options, or the workspace, are not right.
+ *         NEXBOX_E_DENIED  the workspace cannot be read.
+ *         NEXBOX_E_SYSTEM  a path cannot be resolved.
+ *         NEXBOX_E_NOMEM   out of memory.
+ * Context: any thread; not after fork.
+ */
+NEXBOX_PUBLIC int nexbox_diagnose(const struct nexbox_doctor_options *options,
+                                  struct nexbox_diagnosis **ret_diagnosis,
+                                  struct nexbox_error *error);
+
+/**
+ * nexbox_diagnosis_free() - free a diagnosis and all that it points to
+ * @diagnosis: (optional) NULL is accepted
+ *
+ * Return: NULL, so that the pointer can be cleared in the same line.
+ * Context: any thread.
+ */
+NEXBOX_PUBLIC struct nexbox_diagnosis *nexbox_diagnosis_free(struct nexbox_diagnosis *diagnosis);
+
+/**
+ * nexbox_diagnosis_write_json() - write the document "nexbox.doctor.v1"
+ * @diagnosis: (borrowed)
+ * @write:     called with pieces of the document, in order; returns 0 or an errno,
+ *             which ends the writing
+ * @userdata:  (optional) its first argument
+ * @error:     (out, optional)
+ *
+ * Return: 0, or a negative nexbox_errc.
+ * Errors: NEXBOX_E_INVALID a parameter is missing.
+ *         NEXBOX_E_SYSTEM  @write failed, see os_code.
+ * Context: any thread.
+ */
+NEXBOX_PUBLIC int nexbox_diagnosis_write_json(const struct nexbox_diagnosis *diagnosis,
+                                              int (*write)(void *userdata, const void *data,
+                                                           size_t size_bytes),
+                                              void *userdata, struct nexbox_error *error);
+
+/**
  * nexbox_guarantee_from_name() - the bit of a guarantee
  * @name: (borrowed) e.g. "fs-write"
  *

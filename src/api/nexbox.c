@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "base/error.h"
+#include "core/doctor.h"
 #include "core/history.h"
 #include "core/names.h"
 #include "core/run.h"
@@ -226,6 +227,51 @@ struct nexbox_report *nexbox_report_free(struct nexbox_report *report)
 	/* The public part is the first member of the whole. */
 	(void)nx_report_free((struct nx_report *)(void *)report);
 	return NULL;
+}
+
+int nexbox_diagnose(const struct nexbox_doctor_options *options,
+                    struct nexbox_diagnosis **ret_diagnosis, struct nexbox_error *error)
+{
+	struct nexbox_error local = { 0 };
+	struct nexbox_error *err = error ? error : &local;
+	struct nx_diagnosis *diagnosis = NULL;
+	int r;
+
+	if (!ret_diagnosis)
+		return nx_fail(err, NEXBOX_E_INVALID, 0, "api",
+		               "there is no place for the diagnosis");
+	*ret_diagnosis = NULL;
+	if (!options || options->size != sizeof(*options) || options->reserved_zero ||
+	    (options->flags & ~(uint32_t)NEXBOX_RUN_FORK))
+		return nx_fail(err, NEXBOX_E_INVALID, 0, "api",
+		               "the options are not right: start from NEXBOX_DOCTOR_OPTIONS_INIT");
+	r = nx_diagnose(options, nx_platform_default(), &diagnosis, err);
+	if (r == 0)
+		*ret_diagnosis = &diagnosis->public;
+	return r;
+}
+
+struct nexbox_diagnosis *nexbox_diagnosis_free(struct nexbox_diagnosis *diagnosis)
+{
+	/* The public part is the first member of the whole. */
+	(void)nx_diagnosis_free((struct nx_diagnosis *)(void *)diagnosis);
+	return NULL;
+}
+
+int nexbox_diagnosis_write_json(const struct nexbox_diagnosis *diagnosis,
+                                int (*write)(void *userdata, const void *data, size_t size_bytes),
+                                void *userdata, struct nexbox_error *error)
+{
+	int os_code;
+
+	if (!diagnosis || !write)
+		return nx_fail(error, NEXBOX_E_INVALID, 0, "api",
+		               "the diagnosis and the writer must be given");
+	os_code = nx_diagnosis_write_json(diagnosis, write, userdata);
+	if (os_code)
+		return nx_fail(error, NEXBOX_E_SYSTEM, os_code, "api",
+		               "the document could not be written");
+	return 0;
 }
 
 uint32_t nexbox_guarantee_from_name(const char *name)

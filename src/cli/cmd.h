@@ -40,6 +40,11 @@ extern const size_t nx_n_cmds;
 /** nx_cmd_run() - run a command in a box; the exit status of nex-box(1) */
 int nx_cmd_run(int argc, char **argv);
 
+/** nx_cmd_doctor() - try what works on this host, and say what to do about the rest */
+int nx_cmd_doctor(int argc, char **argv);
+
+extern const struct nx_cli_option nx_cli_doctor_table[];
+
 /** nx_cmd_completion() - print the completions of a shell */
 int nx_cmd_completion(int argc, char **argv);
 

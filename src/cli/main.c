@@ -26,14 +26,16 @@ const struct nx_cmd nx_cmds[] = {
 	  nx_cli_history_table },
 	{ "gc", "[OPTIONS]", "remove old transactions from the history", nx_cmd_history,
 	  nx_cli_gc_table },
+	{ "doctor", "[OPTIONS]", "try what works here, and say what to do about the rest",
+	  nx_cmd_doctor, nx_cli_doctor_table },
 	{ "help", "[COMMAND]", "say how a command is used", cmd_help, NULL },
 	{ "completion", "bash|zsh|fish", NULL, nx_cmd_completion, NULL },
 };
 const size_t nx_n_cmds = sizeof(nx_cmds) / sizeof(nx_cmds[0]);
 
 /* Known, so that nobody looks for a typing mistake. */
-static const char *const to_come[] = { "diff",  "commit", "discard", "ls", "exec",
-	                               "shell", "fork",   "doctor",  "mcp" };
+static const char *const to_come[] = { "diff", "commit", "discard", "ls",
+	                               "exec", "shell",  "fork",    "mcp" };
 
 static void print_usage(FILE *stream)
 {

@@ -18,6 +18,7 @@ struct layers {
 	int lower_fd;
 	int host_fd;
 	struct nx_listing upper;
+	struct nx_listing deleted; /* of the upper's names, by another name's saying so */
 	struct nx_listing lower;
 	struct nx_listing host;
 };
@@ -27,6 +28,7 @@ static void layers_fini(struct layers *layers)
 	nx_close_p(&layers->upper_fd);
 	nx_close_p(&layers->lower_fd);
 	nx_close_p(&layers->host_fd);
+	nx_listing_fini(&layers->deleted);
 	nx_listing_fini(&layers->upper);
 	nx_listing_fini(&layers->lower);
 	nx_listing_fini(&layers->host);
@@ -563,7 +565,7 @@ static int compare_name(struct nx_walk *walk, const struct nx_job *job, const st
 	/* The store is ours, and one that the command made is nobody's. */
 	if (strcmp(path, NX_STORE_NAME) == 0)
 		return 0;
-	if (is_upper) {
+	if (is_upper && !nx_listing_has(&layers->deleted, name)) {
 		now.dir_fd = layers->upper_fd;
 		if (fstatat(now.dir_fd, name, &now.st, AT_SYMLINK_NOFOLLOW) < 0)
 			return nx_walk_unreadable(walk, path, errno);
@@ -573,7 +575,7 @@ static int compare_name(struct nx_walk *walk, const struct nx_job *job, const st
 			if (r < 0)
 				return r;
 		}
-	} else if (layers->lower_fd >= 0) {
+	} else if (!is_upper && layers->lower_fd >= 0) {
 		now.dir_fd = layers->lower_fd;
 		has_now = fstatat(now.dir_fd, name, &now.st, AT_SYMLINK_NOFOLLOW) == 0;
 		if (!has_now && errno != ENOENT)
@@ -651,6 +653,23 @@ static int compare_all(struct nx_walk *walk, const struct nx_job *job, const str
 	return 0;
 }
 
+static int list_upper(struct nx_walk *walk, const struct nx_job *job, struct layers *layers)
+{
+	int r = nx_walk_list_upper(walk, job, &layers->upper_fd, &layers->upper);
+
+	if (r < 0)
+		return r;
+	r = nx_listing_split(&layers->upper, &layers->deleted, walk->strategy->deleted_name);
+	if (r == -ENOMEM)
+		return nx_walk_nomem(walk);
+	if (r < 0)
+		return nx_fail(walk->err, NEXBOX_E_CORRUPT, 0, "changeset",
+		               "the layer says of a name in '%s' that it is there, and that it is "
+		               "deleted",
+		               nx_quote(job->path));
+	return 0;
+}
+
 static int do_job(struct nx_walk *walk, const struct nx_job *job)
 {
 	static const struct nx_listing none = { 0 };
@@ -665,7 +684,7 @@ static int do_job(struct nx_walk *walk, const struct nx_job *job)
 	if (walk->comparison->baseline)
 		return nx_tree_compare(walk, job);
 	if (job->has_upper)
-		r = nx_walk_list_upper(walk, job, &layers.upper_fd, &layers.upper);
+		r = list_upper(walk, job, &layers);
 	if (r == 0 && job->has_host)
 		r = open_layer(walk, walk->workspace_fd, job->path, &layers.host_fd, &layers.host,
 		               !merged);

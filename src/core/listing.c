@@ -59,6 +59,34 @@ bool nx_listing_has(const struct nx_listing *listing, const char *name)
 	                                       sizeof(*listing->names), compare) != NULL;
 }
 
+int nx_listing_split(struct nx_listing *listing, struct nx_listing *ret_deleted,
+                     const char *(*deleted_name)(const char *name))
+{
+	size_t n = 0;
+
+	for (size_t i = 0; i < listing->n_names; i++) {
+		const char *deleted = deleted_name(listing->names[i]);
+
+		if (deleted && !ret_deleted->names)
+			ret_deleted->names = calloc(listing->n_names, sizeof(*listing->names));
+		if (deleted && !ret_deleted->names)
+			return -ENOMEM;
+		if (deleted && *deleted)
+			ret_deleted->names[ret_deleted->n_names++] = deleted;
+		if (!deleted || *deleted)
+			listing->names[n++] = deleted ? deleted : listing->names[i];
+	}
+	listing->n_names = n;
+	if (!ret_deleted->names)
+		return 0;
+	qsort(listing->names, n, sizeof(*listing->names), compare);
+	qsort(ret_deleted->names, ret_deleted->n_names, sizeof(*listing->names), compare);
+	for (size_t i = 1; i < n; i++)
+		if (strcmp(listing->names[i - 1], listing->names[i]) == 0)
+			return -EEXIST;
+	return 0;
+}
+
 void nx_listing_fini(struct nx_listing *listing)
 {
 	free(listing->names);

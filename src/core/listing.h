@@ -36,6 +36,19 @@ int nx_listing_read(struct nx_listing *listing, int dir_fd);
 bool nx_listing_has(const struct nx_listing *listing, const char *name);
 
 /**
+ * nx_listing_split() - turn a layer's own names into what they say
+ * @listing:      (borrowed) a name that says "deleted" becomes the deleted one; a mark
+ *                goes
+ * @ret_deleted:  (borrowed) zeroed; gets the deleted names. Good as long as @listing
+ * @deleted_name: as in struct nx_strategy
+ *
+ * Return: 0; -EEXIST when a name is there as well as deleted; -ENOMEM.
+ * Context: any thread; not after fork.
+ */
+int nx_listing_split(struct nx_listing *listing, struct nx_listing *ret_deleted,
+                     const char *(*deleted_name)(const char *name));
+
+/**
  * nx_listing_fini() - free it
  * @listing: (borrowed)
  *

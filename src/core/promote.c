@@ -490,7 +490,8 @@ static int clean_folder(struct nx_promotion *promotion, const struct nx_change *
 
 		if (fstatat(fd, listing.names[i], &st, AT_SYMLINK_NOFOLLOW) < 0)
 			return -errno;
-		if (!promotion->strategy->is_whiteout(&st))
+		if (!promotion->strategy->is_whiteout(&st) &&
+		    !promotion->strategy->deleted_name(listing.names[i]))
 			continue;
 		if (!(change->entry.mode & 0200) && !touched) {
 			(void)fchmod(fd, change->entry.mode | 0700);

@@ -513,6 +513,9 @@ static bool is_success(const struct run *run)
 	       run->spec.commit.is_success[end->exit_code];
 }
 
+static const char view_broke[] =
+	"the view broke while the command ran, so its changes are not complete: run it again";
+
 /* Whether the command's end is one after which changes are promoted. */
 static bool may_promote(struct run *run)
 {
@@ -530,6 +533,10 @@ static bool may_promote(struct run *run)
 	if (is_success(run) && end->unreaped && !end->timed_out) {
 		not_promoted(run, NEXBOX_COMMIT_COMMAND_FAILED,
 		             "a process of the box could not be ended, and may still write");
+		return false;
+	}
+	if (is_success(run) && end->broken && !end->timed_out) {
+		not_promoted(run, NEXBOX_COMMIT_FAILED, view_broke);
 		return false;
 	}
 	if (!is_success(run) || end->timed_out) {
@@ -567,7 +574,9 @@ static void settle(struct run *run)
 		if (r == 0)
 			r = find_outside(run, &error);
 	}
-	if (r < 0)
+	if (r == 0 && run->end.broken)
+		(void)nx_fail(&error, NEXBOX_E_CORRUPT, EIO, "view", "%s", view_broke);
+	if (r < 0 || run->end.broken)
 		run->outcome->public.error = error;
 	if (!asked || !may_promote(run))
 		return;

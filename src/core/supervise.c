@@ -365,6 +365,7 @@ static int handle_event(struct nx_supervisor *supervisor, struct nexbox_error *e
 		end->exit_code = event.exit_code;
 		end->signal_number = event.signal_number;
 		end->alone = event.alone;
+		end->broken = event.broken;
 		on_over(supervisor);
 		supervisor->dead = end->alone && supervisor->may_hurry && supervisor->master_fd < 0;
 		return 0;

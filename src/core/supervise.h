@@ -27,6 +27,7 @@ struct nx_supervisor;
  * @given_up:     the caller has no use for the run any more
  * @alone:        the enclave's first process was the last one left when it said so:
  *                nothing can write any more, though the enclave may still be dying
+ * @broken:       the view broke while the command ran: its changes are not complete
  * @unreaped:     something could not be killed within a second
  * @output_error: errno with which the caller's output could not be written; a
  *                reader that went away is none
@@ -43,6 +44,7 @@ struct nx_end {
 	int interrupted;
 	bool given_up;
 	bool alone;
+	bool broken;
 	bool unreaped;
 	int output_error;
 	uint64_t make_micros;

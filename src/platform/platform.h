@@ -115,6 +115,9 @@ enum nx_mark {
  *              a negative errno. NULL: @prepare has made the whole tree, and
  *              @view->base_fd
  * @is_whiteout: whether an entry of the upper says "deleted"
+ * @deleted_name: what a *name* of the upper says: NULL, it is an entry's; else the file
+ *              is the layer's own, and stands for "this name is deleted", or with an
+ *              empty one for a mark of its folder
  * @read_marks: what an entry of the upper says, a name in @dir_fd: *ret_marks (enum
  *              nx_mark), and with NX_MARK_REDIRECT the folder meant in @redirect:
  *              absolute within the view, or a name in the same folder. An unknown
@@ -141,6 +144,7 @@ struct nx_strategy {
 	void (*discard)(const struct nx_view *view);
 	int (*clone_file)(int from_fd, int to_fd);
 	bool (*is_whiteout)(const struct stat *st);
+	const char *(*deleted_name)(const char *name);
 	int (*read_marks)(int dir_fd, const char *name, const char *path, uint32_t *ret_marks,
 	                  struct nx_buf *redirect, struct nexbox_error *err);
 	bool (*is_private)(const char *xattr_name);
@@ -213,6 +217,7 @@ enum nx_event_kind {
  * @exit_code:    EXITED: -1 when a signal ended it
  * @signal_number: EXITED, STOPPED
  * @alone:        EXITED: no other process of the enclave was left
+ * @broken:       EXITED: the view broke before that: what was written is not all there
  * @os_code:      NOT_STARTED: errno of execve
  * @guarantees:   STARTED: enum nexbox_guarantee that hold by what was applied
  * @make_micros:  the first of READY and STARTED: what mounting the view took
@@ -225,6 +230,7 @@ struct nx_event {
 	int32_t exit_code;
 	int32_t signal_number;
 	bool alone;
+	bool broken;
 	int32_t os_code;
 	uint32_t guarantees;
 	uint64_t make_micros;
@@ -297,12 +303,48 @@ struct nx_tier {
 	struct nx_enclave *(*free)(struct nx_enclave *enclave);
 };
 
-/** struct nx_platform - one operating system */
+/**
+ * struct nx_finding - what trying something has shown
+ * @works:   it can be had
+ * @reason:  (owned) why not, or what of it there is; one sentence
+ * @remedy:  (owned) what to do; a line to type, or several
+ */
+struct nx_finding {
+	bool works;
+	struct nx_buf reason;
+	struct nx_buf remedy;
+};
+
+/**
+ * struct nx_check - one part of an enclave, tried by itself
+ * @name: in the words of the manual
+ * @tier: (borrowed) that cannot be without it; NULL: none
+ * @run:  try it, for real and without a trace; in milliseconds
+ */
+struct nx_check {
+	const char *name;
+	const struct nx_tier *tier;
+	void (*run)(struct nx_finding *finding);
+};
+
+/**
+ * struct nx_platform - one operating system
+ * @tiers:              NULL-terminated, best first
+ * @strategies:         likewise, as "auto" tries them
+ * @strategies_to_come: named in the contract, not landed
+ * @checks:             parts of the enclaves; ends with a NULL name
+ * @find_remedy:        what to do about a strategy that could not be had in @workspace
+ * @idle_command:       a program of the system's that does nothing; NULL: none found
+ */
 struct nx_platform {
 	const char *name;
-	const struct nx_tier *const *tiers;          /* NULL-terminated, best first */
-	const struct nx_strategy *const *strategies; /* likewise, as "auto" tries them */
-	const char *const *strategies_to_come;       /* named in the contract, not landed */
+	const struct nx_tier *const *tiers;
+	const struct nx_strategy *const *strategies;
+	const char *const *strategies_to_come;
+	const struct nx_check *checks;
+	void (*find_remedy)(const struct nx_strategy *strategy, const char *workspace,
+	                    const struct nexbox_error *error, struct nx_buf *remedy);
+	const char *(*idle_command)(void);
 };
 
 /**

@@ -17,7 +17,7 @@ import pytest
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 NEXBOX = os.path.abspath(os.environ.get("NEXBOX", ROOT / "build" / "nex-box"))
 
-VERBS_TO_COME = "diff commit discard ls exec shell fork undo log recover gc doctor mcp".split()
+VERBS_TO_COME = "diff commit discard ls exec shell fork undo log recover gc mcp".split()
 OPTIONS_TO_COME = [
     "--memory=1G", "--pids=10", "--cpus=1", "--cpu-time=5s", "--disk=1G", "--durable",
     "--explain", "--timings",

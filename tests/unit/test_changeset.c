@@ -20,10 +20,36 @@
  * can be had without a mount.
  */
 
+static const struct nx_strategy *strategy_called(const char *name)
+{
+	const struct nx_strategy *const *strategies = nx_platform_default()->strategies;
+
+	while (strcmp((*strategies)->name, name) != 0)
+		strategies++; /* it is there */
+	return *strategies;
+}
+
+/* Whose layer the upper is; the teardown makes it the kernel's again. */
+static const char *layer = "overlay";
+
 static const struct nx_strategy *strategy(void)
 {
-	return nx_platform_default()->strategies[0];
+	return strategy_called(layer);
 }
+
+static int fuse_setup(void **state)
+{
+	layer = "fuse-overlayfs";
+	return scratch_setup(state);
+}
+
+static int fuse_teardown(void **state)
+{
+	layer = "overlay";
+	return scratch_teardown(state);
+}
+
+#define FUSE_TEST(f) cmocka_unit_test_setup_teardown(f, fuse_setup, fuse_teardown)
 
 static int read_with(struct scratch *scratch, struct nx_changeset *changeset, uint32_t flags,
                      struct nexbox_error *err)
@@ -872,6 +898,117 @@ static void the_quick_way_trusts_sizes_and_times_and_hashes_nothing(void **state
 		assert_int_equal(changeset.changes[i].entry.flags, 0);
 }
 
+/* ---- what fuse-overlayfs leaves --------------------------------------------- */
+
+static void a_file_of_its_own_says_deleted(void **state)
+{
+	struct scratch *scratch = *state;
+
+	put(scratch->ws_fd, "gone", "x");
+	put(scratch->ws_fd, "stays", "x");
+	add_folder(scratch->ws_fd, "d", 0755);
+	put(scratch->ws_fd, "d/in", "x");
+	add_folder(scratch->ws_fd, "e", 0755);
+	put(scratch->ws_fd, "e/in", "x");
+	put(scratch->upper_fd, ".wh.gone", "");
+	put(scratch->upper_fd, ".wh.d", "");
+	put(scratch->upper_fd, ".wh.never-was", "");
+	add_folder(scratch->upper_fd, "e", 0755);
+	put(scratch->upper_fd, "e/.wh.in", "");
+	assert_changes(scratch, "-d/* -d/in -e/in* -gone*");
+}
+
+static void its_folders_are_opaque_by_a_file_or_by_an_attribute(void **state)
+{
+	struct scratch *scratch = *state;
+
+	for (int i = 0; i < 2; i++) {
+		const char *name = i ? "by-attribute" : "by-file";
+		char path[64];
+
+		add_folder(scratch->ws_fd, name, 0755);
+		add_folder(scratch->upper_fd, name, 0755);
+		(void)snprintf(path, sizeof(path), "%s/old", name);
+		put(scratch->ws_fd, path, "x");
+		(void)snprintf(path, sizeof(path), "%s/new", name);
+		put(scratch->upper_fd, path, "x");
+	}
+	put(scratch->upper_fd, "by-file/.wh..wh..opq", "");
+	set_xattr(scratch->upper_fd, "by-attribute", "user.fuseoverlayfs.opaque", "y");
+	assert_changes(scratch, "+by-attribute/new* -by-attribute/old* +by-file/new* -by-file/old*");
+}
+
+static void a_new_folder_of_its_is_no_more_than_what_is_in_it(void **state)
+{
+	struct scratch *scratch = *state;
+
+	add_folder(scratch->upper_fd, "new", 0755);
+	put(scratch->upper_fd, "new/.wh..wh..opq", "");
+	put(scratch->upper_fd, "new/.wh.nothing", "");
+	put(scratch->upper_fd, "new/in", "x");
+	set_xattr(scratch->upper_fd, "new", "user.fuseoverlayfs.opaque", "y");
+	assert_changes(scratch, "+new/* +new/in");
+}
+
+static void its_origin_is_nobodys_attribute(void **state)
+{
+	struct scratch *scratch = *state;
+
+	put(scratch->ws_fd, "file", "x");
+	copy_up(scratch, "file");
+	set_xattr(scratch->upper_fd, "file", "user.fuseoverlayfs.origin", "file");
+	/* The kernel's, which copy_up() has left, would here be the command's. */
+	assert_changes(scratch, "~file*:xattr");
+}
+
+static void a_mark_that_is_not_known_is_corrupt(void **state)
+{
+	static const struct {
+		const char *name;
+		const char *value;
+	} marks[] = {
+		{ "user.fuseoverlayfs.override_stat", "0:0:755" },
+		{ "user.fuseoverlayfs.opaque", "x" },
+		{ "user.fuseoverlayfs.metacopy", "" },
+	};
+
+	for (size_t i = 0; i < NX_ARRAY_SIZE(marks); i++) {
+		NX_CLEANUP(nx_changeset_fini) struct nx_changeset changeset = { 0 };
+		struct scratch *scratch = *state;
+		struct nexbox_error err = { 0 };
+		char name[16];
+
+		(void)snprintf(name, sizeof(name), "f%zu", i);
+		put(scratch->ws_fd, name, "x");
+		put(scratch->upper_fd, name, "y");
+		set_xattr(scratch->upper_fd, name, marks[i].name, marks[i].value);
+		assert_int_equal(read_with(scratch, &changeset, 0, &err), -NEXBOX_E_CORRUPT);
+		assert_non_null(strstr(err.message, marks[i].name));
+		assert_int_equal(unlinkat(scratch->upper_fd, name, 0), 0);
+	}
+}
+
+static void a_name_that_is_there_and_deleted_is_corrupt(void **state)
+{
+	NX_CLEANUP(nx_changeset_fini) struct nx_changeset changeset = { 0 };
+	struct scratch *scratch = *state;
+	struct nexbox_error err = { 0 };
+
+	put(scratch->ws_fd, "both", "x");
+	put(scratch->upper_fd, "both", "y");
+	put(scratch->upper_fd, ".wh.both", "");
+	assert_int_equal(read_with(scratch, &changeset, 0, &err), -NEXBOX_E_CORRUPT);
+}
+
+static void to_the_kernels_layer_such_a_name_is_a_file(void **state)
+{
+	struct scratch *scratch = *state;
+
+	put(scratch->ws_fd, "file", "x");
+	put(scratch->upper_fd, ".wh.file", "");
+	assert_changes(scratch, "+.wh.file*");
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -918,6 +1055,13 @@ int main(void)
 		SCRATCH_TEST(a_tree_deeper_than_any_path_is_read),
 		SCRATCH_TEST(a_mount_in_the_workspace_is_never_part_of_it),
 		SCRATCH_TEST(the_quick_way_trusts_sizes_and_times_and_hashes_nothing),
+		FUSE_TEST(a_file_of_its_own_says_deleted),
+		FUSE_TEST(its_folders_are_opaque_by_a_file_or_by_an_attribute),
+		FUSE_TEST(a_new_folder_of_its_is_no_more_than_what_is_in_it),
+		FUSE_TEST(its_origin_is_nobodys_attribute),
+		FUSE_TEST(a_mark_that_is_not_known_is_corrupt),
+		FUSE_TEST(a_name_that_is_there_and_deleted_is_corrupt),
+		SCRATCH_TEST(to_the_kernels_layer_such_a_name_is_a_file),
 	};
 
 	return scratch_run("changeset", tests);

@@ -73,6 +73,11 @@ static bool is_whiteout(const struct stat *st)
 	return real()->is_whiteout(st);
 }
 
+static const char *deleted_name(const char *name)
+{
+	return real()->deleted_name(name);
+}
+
 static int read_marks(int dir_fd, const char *name, const char *path, uint32_t *ret_marks,
                       struct nx_buf *redirect, struct nexbox_error *err)
 {
@@ -102,6 +107,7 @@ const struct nx_strategy nx_strategy_fake = {
 	.settle = settle,
 	.discard = discard,
 	.is_whiteout = is_whiteout,
+	.deleted_name = deleted_name,
 	.read_marks = read_marks,
 	.is_private = is_private,
 	.is_forged = is_forged,
@@ -340,6 +346,21 @@ static const struct nx_tier tier = {
 	.free = free_enclave,
 };
 
+static const struct nx_check checks[] = { { .name = NULL } };
+
+static void find_remedy(const struct nx_strategy *strategy, const char *workspace,
+                        const struct nexbox_error *error, struct nx_buf *remedy)
+{
+	(void)workspace;
+	(void)error;
+	nx_buf_printf(remedy, "have another strategy than %s", strategy->name);
+}
+
+static const char *idle_command(void)
+{
+	return NULL;
+}
+
 static const struct nx_tier *const tiers[] = { &tier, NULL };
 
 static const struct nx_strategy *const strategies[] = { &nx_strategy_fake, NULL };
@@ -351,4 +372,7 @@ const struct nx_platform nx_platform_fake = {
 	.tiers = tiers,
 	.strategies = strategies,
 	.strategies_to_come = strategies_to_come,
+	.checks = checks,
+	.find_remedy = find_remedy,
+	.idle_command = idle_command,
 };

@@ -1,22 +1,21 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
+#include "platform/linux/checks.h"
 #include "platform/linux/enclave/spawn.h"
+#include "platform/linux/view/fuse_overlayfs.h"
 #include "platform/linux/view/overlay.h"
 #include "platform/linux/view/tree.h"
 #include "platform/linux/warden/tier.h"
 
 static const struct nx_tier *const tiers[] = { &nx_tier_namespaces, &nx_tier_landlock, NULL };
 
-/* O(1) first; then what shares blocks; then what always works. */
+/* O(1) first, the kernel's before a program's; then what shares blocks; then what always
+ * works. */
 static const struct nx_strategy *const strategies[] = {
-	&nx_strategy_overlay,
-	&nx_strategy_btrfs_snapshot,
-	&nx_strategy_reflink,
-	&nx_strategy_copy,
-	NULL,
+	&nx_strategy_overlay, &nx_strategy_fuse_overlayfs, &nx_strategy_btrfs_snapshot,
+	&nx_strategy_reflink, &nx_strategy_copy,           NULL,
 };
 
 static const char *const strategies_to_come[] = {
-	"fuse-overlayfs",
 	"apfs-clone",
 	"block-clone",
 	NULL,
@@ -27,4 +26,7 @@ const struct nx_platform nx_platform_linux = {
 	.tiers = tiers,
 	.strategies = strategies,
 	.strategies_to_come = strategies_to_come,
+	.checks = nx_linux_checks,
+	.find_remedy = nx_linux_find_remedy,
+	.idle_command = nx_linux_idle_command,
 };

@@ -29,6 +29,11 @@
 	(BIT(CAP_DAC_OVERRIDE) | BIT(CAP_CHOWN) | BIT(CAP_FOWNER) | BIT(CAP_FSETID) | \
 	 BIT(CAP_SETUID) | BIT(CAP_SETGID) | BIT(CAP_KILL) | BIT(CAP_NET_BIND_SERVICE))
 
+/* What the kernel's own overlay does its work with. */
+#define SERVER_CAPS                                                                            \
+	(BIT(CAP_DAC_OVERRIDE) | BIT(CAP_DAC_READ_SEARCH) | BIT(CAP_CHOWN) | BIT(CAP_FOWNER) | \
+	 BIT(CAP_FSETID))
+
 /* The kernel's sets are 64 bits wide; which of them exist it says by EINVAL. */
 #define MAX_CAPS 64
 
@@ -130,6 +135,26 @@ int nx_caps_apply(int keep_file_caps)
 	sets.effective = sets.permitted;
 	sets.inheritable = 0;
 	return set_sets(&sets);
+}
+
+int nx_caps_serve(void)
+{
+	struct sets sets = { 0 };
+	int r = process_control(PR_SET_NO_NEW_PRIVS, 1, 0);
+
+	if (r == 0)
+		r = get_sets(&sets);
+	if (r < 0)
+		return r;
+	/* Taking them away lowers the ambient ones too. */
+	sets.permitted &= sets.inheritable & SERVER_CAPS;
+	sets.effective = sets.permitted;
+	sets.inheritable = sets.permitted;
+	r = set_sets(&sets);
+	for (unsigned long cap = 0; r == 0 && cap < MAX_CAPS; cap++)
+		if (sets.permitted & BIT(cap))
+			r = process_control(PR_CAP_AMBIENT, PR_CAP_AMBIENT_RAISE, cap);
+	return r;
 }
 
 int nx_caps_raise_ambient(void)

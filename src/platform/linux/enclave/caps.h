@@ -35,6 +35,19 @@ int nx_caps_apply(int keep_file_caps);
 int nx_caps_bound(int keep_file_caps);
 
 /**
+ * nx_caps_serve() - keep what serving files takes, through an exec
+ *
+ * For a program of ours, or the system's, in the box: DAC_OVERRIDE, DAC_READ_SEARCH,
+ * CHOWN, FOWNER and FSETID, of those that are both permitted and inheritable. The
+ * command never holds the second, so a process that does is out of its reach. Sets
+ * no_new_privs.
+ *
+ * Return: 0, or a negative errno; then the program must not be started.
+ * Context: between fork and exec; the calling thread only; system calls only.
+ */
+int nx_caps_serve(void);
+
+/**
  * nx_caps_raise_ambient() - let all permitted capabilities survive an exec
  *
  * For the program that builds the enclave: after clone(CLONE_NEWUSER) a thread

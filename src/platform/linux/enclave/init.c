@@ -36,6 +36,7 @@ struct init {
 	const struct nx_plan *plan;
 	struct nx_mounts mounts;
 	struct nx_command command;
+	int proc_fd;    /* of a served view: what is in the box */
 	int session_fd; /* shares the session's lock */
 	int terminal_fd;
 	int slave_fd; /* open until the command has it: else its master reads an end */
@@ -205,6 +206,7 @@ static void join_net(struct init *init)
 	if (setns(init->net_fd, CLONE_NEWNET) < 0)
 		fail(init, NX_STAGE_NET, 0, errno);
 	nx_close_p(&init->net_fd);
+	init->net_pid = 0;
 }
 
 /*
@@ -258,6 +260,9 @@ static int wait_for_view(void *userdata)
 	if (wire.kind != NX_WIRE_SESSION || n_fds < 1)
 		_exit(1);
 	init->session_fd = fds[0];
+	/* Whoever serves the view is to have no more of a network than the command. */
+	if (init->plan->flags & NX_PLAN_SERVED)
+		join_net(init);
 	return n_fds > 1 ? fds[1] : -1;
 }
 
@@ -386,7 +391,7 @@ static _Noreturn void linger(const struct init *init, struct nx_wire *wire)
 }
 
 /* Reaps whatever has ended. The end of the command is the end of the box. */
-static void reap(const struct init *init)
+static void reap(struct init *init)
 {
 	struct nx_wire wire = { .kind = 0 };
 	int status;
@@ -404,9 +409,13 @@ static void reap(const struct init *init)
 	}
 	if (!wire.kind)
 		return;
+	wire.detail = pid < 0 && errno == ECHILD ? NX_WIRE_ALONE : 0;
+	if (init->plan->flags & NX_PLAN_SERVED)
+		wire.detail = nx_server_finish_apply(&init->mounts.server, init->proc_fd) == 0 ?
+		                      NX_WIRE_ALONE :
+		                      NX_WIRE_BROKEN;
 	if (init->command.terminal)
 		linger(init, &wire);
-	wire.detail = pid < 0 && errno == ECHILD;
 	send_wire(init, &wire, NULL, 0);
 	_exit(0);
 }
@@ -433,7 +442,7 @@ static uint64_t now_ms(void)
 	return (uint64_t)t.tv_sec * 1000 + (uint64_t)t.tv_nsec / 1000000;
 }
 
-static _Noreturn void watch(const struct init *init, int signal_fd)
+static _Noreturn void watch(struct init *init, int signal_fd)
 {
 	uint64_t deadline_ms = init->plan->deadline_ms ?
 	                               now_ms() + init->plan->deadline_ms + DEADLINE_SLACK_MS :
@@ -473,13 +482,33 @@ static _Noreturn void watch(const struct init *init, int signal_fd)
 	}
 }
 
+/* A view that is served: whoever serves it must have come up. */
+static void check_server(struct init *init)
+{
+	const struct nx_op *ops = nx_plan_at(init->plan, init->plan->ops);
+	uint32_t op = 0;
+	int r;
+
+	if (!(init->plan->flags & NX_PLAN_SERVED))
+		return;
+	while (op < init->plan->n_ops && ops[op].kind != NX_OP_SERVE)
+		op++;
+	r = nx_server_check_apply(&init->mounts.server);
+	if (r < 0)
+		fail(init, NX_STAGE_MOUNTS, op, -r);
+	init->proc_fd = open("/proc", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	if (init->proc_fd < 0)
+		fail(init, NX_STAGE_PROCESS, 0, errno);
+}
+
 void nx_init_run(const struct nx_init *start)
 {
 	struct init init = { .start = start,
+		             .proc_fd = -1,
 		             .session_fd = -1,
 		             .terminal_fd = -1,
 		             .slave_fd = -1,
-		             .mounts = { .scratch_fd = -1 } };
+		             .mounts = { .scratch_fd = -1, .server = NX_SERVER_INIT } };
 	sigset_t child_signal;
 	uint32_t op = 0;
 	int signal_fd;
@@ -507,6 +536,7 @@ void nx_init_run(const struct nx_init *start)
 	join_net(&init);
 	if (chdir("/") < 0)
 		fail(&init, NX_STAGE_PROCESS, 0, errno);
+	check_server(&init);
 	make_terminal(&init);
 	(void)sigemptyset(&child_signal);
 	(void)sigaddset(&child_signal, SIGCHLD);

@@ -252,6 +252,20 @@ static int mount_view(struct nx_mounts *mounts, const struct nx_plan *plan, cons
 	return r;
 }
 
+/* The caller mounts nothing here: what came with the session is the session alone. */
+static int serve_view(struct nx_mounts *mounts, const struct nx_plan *plan, const struct nx_op *op,
+                      const struct waiter *waiter)
+{
+	uint64_t begin;
+	int r;
+
+	(void)waiter->wait_for_view(waiter->userdata);
+	begin = now_micros();
+	r = fill(&mounts->slots[op->slot], nx_server_apply(&mounts->server, plan, op));
+	mounts->view_micros = now_micros() - begin;
+	return r;
+}
+
 static int apply(struct nx_mounts *mounts, const struct nx_plan *plan, const struct nx_op *op,
                  const struct waiter *waiter)
 {
@@ -274,6 +288,8 @@ static int apply(struct nx_mounts *mounts, const struct nx_plan *plan, const str
 		return fill(slot, clone_mount(a, recursive));
 	case NX_OP_VIEW:
 		return mount_view(mounts, plan, op, waiter);
+	case NX_OP_SERVE:
+		return serve_view(mounts, plan, op, waiter);
 	case NX_OP_SCRATCH:
 		return begin_scratch(mounts, a);
 	case NX_OP_SCRATCH_ON_DISK:
@@ -317,6 +333,7 @@ int nx_mounts_apply(struct nx_mounts *mounts, const struct nx_plan *plan,
 	for (size_t i = 0; i < NX_PLAN_SLOTS; i++)
 		mounts->slots[i] = -1;
 	mounts->scratch_fd = -1;
+	mounts->server = (struct nx_server)NX_SERVER_INIT;
 	for (uint32_t i = 0; i < plan->n_ops; i++) {
 		const struct nx_op *op = &ops[i];
 		int r;

@@ -12,17 +12,20 @@
  */
 
 #include "platform/linux/enclave/plan.h"
+#include "platform/linux/enclave/server.h"
 
 /**
  * struct nx_mounts - what is held while the tree is built
  * @slots:      detached mounts, -1: empty
  * @scratch_fd: root of the thrown-away layers, or -1
  * @view_micros: what mounting the view took
+ * @server:     who serves the view, if anyone
  */
 struct nx_mounts {
 	int slots[NX_PLAN_SLOTS];
 	int scratch_fd;
 	uint64_t view_micros;
+	struct nx_server server;
 };
 
 /**

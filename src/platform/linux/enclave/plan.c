@@ -14,8 +14,10 @@
 
 #include "base/path.h"
 #include "platform/linux/enclave/secrets.h"
+#include "platform/linux/enclave/server.h"
 #include "platform/linux/enclave/table.h"
-#include "platform/linux/view/overlay.h"
+#include "platform/linux/view/fuse_overlayfs.h"
+#include "platform/linux/view/layers.h"
 
 /* Private and empty in every box. "/dev" is made from "devices". */
 static const struct {
@@ -286,6 +288,41 @@ static void clone_nested(struct builder *b, const struct nx_table *table)
 	}
 }
 
+static const char *choose_scratch(const struct nx_launch *launch);
+
+/*
+ * The program sees the workspace at a fixed place of the system's, whose path holds
+ * none of the characters that its options are parted by.
+ */
+static void make_served_view(struct builder *b)
+{
+	const struct nx_launch *launch = b->launch;
+	const char *place = choose_scratch(launch);
+	const char *session = launch->session + strlen(launch->workspace);
+	uint32_t slot = new_slot(b);
+	const char *argv[] = { nx_fuse_program(), "-f", "-o", NULL, NX_SERVER_MOUNT_POINT, NULL };
+	NX_CLEANUP(nx_buf_fini) struct nx_buf options = NX_BUF_INIT;
+
+	if (!place)
+		place = "/dev";
+	session = format(b, place, session);
+	/* Writing through keeps the times exact, and leaves nothing behind in the kernel. */
+	nx_buf_printf(&options,
+	              "lowerdir=%s,upperdir=%s/" NX_LAYER_UPPER ",workdir=%s/" NX_LAYER_WORK
+	              ",volatile,writeback=0,plugins=",
+	              place, session, session);
+	argv[3] = options.data;
+	b->failed = b->failed || options.failed;
+	add_op(b, (struct nx_op){ .kind = NX_OP_SERVE,
+	                          .slot = slot,
+	                          .a = put_string(b, launch->workspace),
+	                          .b = put_string(b, place),
+	                          .c = put_strings(b, argv),
+	                          .n = put_string(b, session) });
+	add_place(b, launch->workspace, slot, 0, false);
+	add_writable(b, launch->workspace);
+}
+
 static void make_view(struct builder *b)
 {
 	const struct nx_launch *launch = b->launch;
@@ -299,8 +336,8 @@ static void make_view(struct builder *b)
 	if (launch->strategy->kind == NX_VIEW_TREE) {
 		op.b = put_string(b, format(b, session, "/" NX_TREE_NAME));
 	} else {
-		op.b = put_string(b, format(b, session, "/" NX_OVERLAY_UPPER));
-		op.c = put_string(b, format(b, session, "/" NX_OVERLAY_WORK));
+		op.b = put_string(b, format(b, session, "/" NX_LAYER_UPPER));
+		op.c = put_string(b, format(b, session, "/" NX_LAYER_WORK));
 	}
 	add_op(b, op);
 	add_place(b, launch->workspace, slot, 0, false);
@@ -627,7 +664,10 @@ static void build_tree(struct builder *b, const struct nx_table *table, bool net
 	if (!on_disk)
 		home_slot = add_cows(b, scratch);
 	/* As late as can be: until here the caller makes the session's folders. */
-	make_view(b);
+	if (launch->strategy == &nx_strategy_fuse_overlayfs)
+		make_served_view(b);
+	else
+		make_view(b);
 	if (on_disk)
 		home_slot = add_cows_on_disk(b);
 	add(b, NX_OP_READ_ONLY, 0, 0, NULL);
@@ -674,6 +714,8 @@ static uint32_t flags_of(const struct nx_launch *launch)
 		flags |= NX_PLAN_HAS_STDOUT;
 	if (launch->stderr_fd >= 0)
 		flags |= NX_PLAN_HAS_STDERR;
+	if (launch->strategy == &nx_strategy_fuse_overlayfs)
+		flags |= NX_PLAN_SERVED;
 	return flags;
 }
 
@@ -681,7 +723,8 @@ static uint32_t flags_of(const struct nx_launch *launch)
 static int refuse_nested(const struct nx_launch *launch, const struct nx_table *table,
                          struct nexbox_error *err)
 {
-	if (geteuid() == 0 || launch->strategy->kind != NX_VIEW_LAYER)
+	if (geteuid() == 0 || launch->strategy->kind != NX_VIEW_LAYER ||
+	    launch->strategy == &nx_strategy_fuse_overlayfs)
 		return 0;
 	for (size_t i = 0; i < table->n_mounts; i++) {
 		const char *path = table->mounts[i].path;
@@ -741,6 +784,7 @@ static const char *const words[] = {
 	[NX_OP_PRIVATE] = "cannot make the mounts private",
 	[NX_OP_CLONE] = "cannot take '%s' into the box",
 	[NX_OP_VIEW] = "no view can be mounted over '%s'",
+	[NX_OP_SERVE] = "fuse-overlayfs cannot serve a view of '%s'",
 	[NX_OP_SCRATCH] = "cannot mount a tmpfs at '%s'",
 	[NX_OP_SCRATCH_DIR] = "cannot make a private place",
 	[NX_OP_SCRATCH_ON_DISK] = "cannot make the folder '%s'",
@@ -782,7 +826,7 @@ int nx_plan_describe(const struct nx_plan *plan, uint32_t op, int os_code, struc
 	if (os_code == EPERM || os_code == EACCES || os_code == EINVAL || os_code == ENODEV ||
 	    os_code == ENOSYS || os_code == EOPNOTSUPP)
 		code = NEXBOX_E_UNSUPPORTED;
-	if (ops[op].kind == NX_OP_VIEW)
+	if (ops[op].kind == NX_OP_VIEW || ops[op].kind == NX_OP_SERVE)
 		return nx_fail(err, is_of_the_disk(os_code) ? NEXBOX_E_SYSTEM : NEXBOX_E_UNSUPPORTED,
 		               os_code, NX_WHERE_VIEW, "%s", message);
 	if (op == 0 && code == NEXBOX_E_UNSUPPORTED)

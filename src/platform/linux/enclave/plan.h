@@ -33,6 +33,9 @@ enum nx_op_kind {
 	NX_OP_VIEW,            /* wait for the session; slot := the view that came with it, or else
 			    * an overlay: lower @a (the way to it), upper @b, work @c;
 			    * without @c the folder @b itself */
+	NX_OP_SERVE,           /* wait for the session; slot := a FUSE mount, which the program with
+			    * the argv @c serves (uint32_t[], ends with 0). It sees the
+			    * workspace @a at @b and nowhere else, and writes below @n only */
 	NX_OP_SCRATCH,         /* a tmpfs at @a, a place that is covered later */
 	NX_OP_SCRATCH_DIR,     /* slot := a new folder @b of the scratch, mode @n, as a mount */
 	NX_OP_SCRATCH_ON_DISK, /* the layers are in the new folder @a instead */
@@ -76,6 +79,7 @@ enum nx_plan_flags {
 	NX_PLAN_HAS_STDIN = 1u << 2,
 	NX_PLAN_HAS_STDOUT = 1u << 3,
 	NX_PLAN_HAS_STDERR = 1u << 4,
+	NX_PLAN_SERVED = 1u << 5, /* a program makes the view: NX_OP_SERVE */
 };
 
 /** struct nx_plan - the head of the plan */

@@ -99,6 +99,9 @@ static int child(void *argument)
 
 	if (!spawn->helper) {
 		shed_descriptors(&spawn->init);
+		/* As an exec leaves them: what the box's server keeps must be inheritable. */
+		if (nx_caps_raise_ambient() < 0)
+			_exit(1);
 		spawn->first->run(&spawn->init);
 	}
 	(void)snprintf(numbers[0], sizeof(numbers[0]), "%d", spawn->init.wire_fd);
@@ -533,7 +536,8 @@ int nx_enclave_next_event(struct nx_enclave *enclave, struct nx_event *ret_event
 		return 0;
 	case NX_WIRE_EXITED:
 		ret_event->kind = NX_EVENT_EXITED;
-		ret_event->alone = wire.detail != 0;
+		ret_event->alone = wire.detail & NX_WIRE_ALONE;
+		ret_event->broken = wire.detail & NX_WIRE_BROKEN;
 		if (WIFEXITED(wire.value))
 			ret_event->exit_code = WEXITSTATUS(wire.value);
 		else

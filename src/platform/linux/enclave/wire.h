@@ -52,6 +52,12 @@ enum nx_wire_has {
 	NX_WIRE_HAS_SCRATCH = 1u << 1,
 };
 
+/** enum nx_wire_exit - bits of what is told with EXITED */
+enum nx_wire_exit {
+	NX_WIRE_ALONE = 1u << 0,  /* nothing else was left */
+	NX_WIRE_BROKEN = 1u << 1, /* the view broke: not all that was written is in it */
+};
+
 /* The most descriptors that one message carries: the plan and three of stdio. */
 #define NX_WIRE_FDS 4
 
@@ -59,6 +65,6 @@ struct nx_wire {
 	uint32_t kind;   /* enum nx_wire_kind */
 	int32_t value;   /* exit status as of waitpid(), signal, errno */
 	uint32_t stage;  /* FAILED: enum nx_wire_stage; else enum nx_wire_has */
-	uint32_t detail; /* FAILED: see the stage; EXITED: 1 when nothing else was left */
+	uint32_t detail; /* FAILED: see the stage; EXITED: enum nx_wire_exit */
 	uint64_t micros; /* READY, STARTED: what mounting the view took */
 };

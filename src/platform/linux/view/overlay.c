@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "platform/fs.h"
+#include "platform/linux/view/layers.h"
 
 static const struct nx_strategy overlay_of_root;
 
@@ -53,68 +54,6 @@ int nx_overlay_mount(const char *lower, const char *upper, const char *work, boo
 	return fd < 0 ? -errno : fd;
 }
 
-static bool is_overlay_name(const char *name)
-{
-	return strncmp(name, "user.overlay.", 13) == 0 || strncmp(name, "trusted.overlay.", 16) == 0;
-}
-
-/* The root of the view is the upper's root: it must look like the workspace. */
-static int mirror_root(const struct nx_view *view)
-{
-	NX_CLEANUP(nx_buf_fini) struct nx_buf names = NX_BUF_INIT;
-	NX_CLEANUP(nx_buf_fini) struct nx_buf value = NX_BUF_INIT;
-	struct timespec times[2];
-	struct stat st;
-	struct stat mine;
-	int r;
-
-	if (fstat(view->workspace_fd, &st) < 0 || fstat(view->upper_fd, &mine) < 0)
-		return -errno;
-	if ((mine.st_uid != st.st_uid || mine.st_gid != st.st_gid) &&
-	    fchown(view->upper_fd, st.st_uid, st.st_gid) < 0 && errno != EPERM)
-		return errno == EINVAL ? -EOVERFLOW : -errno; /* an id that is not mapped here */
-	r = nx_fs_list_xattr(view->workspace_fd, ".", &names);
-	if (r < 0)
-		return r;
-	for (const char *name = names.data; name && name < names.data + names.size;
-	     name += strlen(name) + 1) {
-		if (is_overlay_name(name))
-			continue;
-		/* Attributes of security modules and such cannot be copied by everyone. */
-		if (nx_fs_get_xattr(view->workspace_fd, ".", name, &value) == 0)
-			(void)nx_fs_set_xattr(view->upper_fd, ".", name, &value);
-	}
-	if (fchmod(view->upper_fd, st.st_mode & 07777) < 0)
-		return -errno;
-	/* Last: everything above moves it. */
-	times[0] = st.st_atim;
-	times[1] = st.st_mtim;
-	return futimens(view->upper_fd, times) < 0 ? -errno : 0;
-}
-
-/*
- * Makes the upper and the work folder. A whiteout takes the store out of the
- * view; an unprivileged user may make one on a bare filesystem.
- */
-static int make_layers(struct nx_view *view)
-{
-	int r;
-
-	if (mkdirat(view->session_fd, NX_OVERLAY_UPPER, 0700) < 0 ||
-	    mkdirat(view->session_fd, NX_OVERLAY_WORK, 0700) < 0)
-		return -errno;
-	view->upper_fd = openat(view->session_fd, NX_OVERLAY_UPPER,
-	                        O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-	if (view->upper_fd < 0)
-		return -errno;
-	if (mknodat(view->upper_fd, ".nexbox", S_IFCHR | 0600, makedev(0, 0)) < 0)
-		return -errno;
-	r = mirror_root(view);
-	if (r < 0)
-		return r;
-	return fstat(view->upper_fd, &view->upper_root) < 0 ? -errno : 0;
-}
-
 /*
  * With real privilege the overlay is mounted here, in the caller's own user
  * namespace, and handed in. Without, EPERM: the enclave mounts it.
@@ -127,8 +66,8 @@ static int mount_here(struct nx_view *view)
 	int fd;
 
 	(void)snprintf(lower, sizeof(lower), "/proc/self/fd/%d", view->workspace_fd);
-	(void)snprintf(upper, sizeof(upper), "/proc/self/fd/%d/" NX_OVERLAY_UPPER, view->session_fd);
-	(void)snprintf(work, sizeof(work), "/proc/self/fd/%d/" NX_OVERLAY_WORK, view->session_fd);
+	(void)snprintf(upper, sizeof(upper), "/proc/self/fd/%d/" NX_LAYER_UPPER, view->session_fd);
+	(void)snprintf(work, sizeof(work), "/proc/self/fd/%d/" NX_LAYER_WORK, view->session_fd);
 	/* Root of a container without privilege may mount one, but not mark in it. */
 	if (fsetxattr(view->upper_fd, OF_ROOT "origin", "", 0, 0) < 0)
 		return errno == EPERM || errno == EOPNOTSUPP ? 0 : -errno;
@@ -204,62 +143,29 @@ static int refuse_marked(const struct nx_view *view, struct nexbox_error *err)
 	return r;
 }
 
-/*
- * In the box only the caller's own ids exist. A workspace of another owner or group,
- * a supplementary one too, cannot be changed through an overlay: each copy-up, each
- * new name is EOVERFLOW (KERNEL-FACTS, Overlay 8).
- */
-static int refuse_unmapped(const struct nx_view *view, struct nexbox_error *err)
+static bool is_overlay_name(const char *name)
 {
-	struct stat st;
-
-	if (geteuid() == 0 || fstat(view->workspace_fd, &st) < 0 ||
-	    (st.st_uid == geteuid() && st.st_gid == getegid()))
-		return 0;
-	return nx_fail(err, NEXBOX_E_UNSUPPORTED, 0, NX_WHERE_VIEW,
-	               "'%s' belongs to %s, which an overlay without privilege cannot change",
-	               nx_quote(view->workspace),
-	               st.st_uid == geteuid() ? "another group than your first" : "another user");
+	return strncmp(name, OF_USER, sizeof(OF_USER) - 1) == 0 ||
+	       strncmp(name, OF_ROOT, sizeof(OF_ROOT) - 1) == 0;
 }
 
 static int prepare(struct nx_view *view, struct nexbox_error *err)
 {
-	int r = refuse_unmapped(view, err);
+	int r = nx_layers_refuse_unmapped(view, err);
 
 	if (r == 0)
 		r = refuse_marked(view, err);
 	if (r < 0)
 		return r;
-	r = make_layers(view);
-	if (r == -EOVERFLOW)
-		return nx_fail(err, NEXBOX_E_UNSUPPORTED, -r, NX_WHERE_VIEW,
-		               "'%s' belongs to a user or group that is unknown here, in which no "
-		               "overlay can change anything",
-		               nx_quote(view->workspace));
-	/* A whiteout was refused. */
-	if (r == -EPERM)
-		return nx_fail(err, NEXBOX_E_UNSUPPORTED, -r, NX_WHERE_VIEW,
-		               "the filesystem of '%s' cannot hold the layers of an overlay (it may "
-		               "be an overlay itself, as the root of a container is): put the "
-		               "workspace on a volume, or use --strategy copy",
-		               nx_quote(view->workspace));
+	r = nx_layers_make(view, is_overlay_name, err);
 	if (r < 0)
-		return nx_fail(err, nx_errc_of(-r), -r, "overlay",
-		               "cannot make the layers of a view in '%s'", nx_quote(view->session));
+		return r;
 	r = mount_here(view);
 	if (r < 0)
 		return nx_fail(err, NEXBOX_E_UNSUPPORTED, -r, NX_WHERE_VIEW,
 		               "no overlay can be mounted over '%s': its filesystem cannot be a layer",
 		               nx_quote(view->workspace));
 	return refuse_unmarked(view, err);
-}
-
-/* Removes what is there of @names, which is nothing but empty folders and marks. */
-static void remove_names(const struct nx_view *view, const char *const *names, size_t n)
-{
-	for (size_t i = 0; i < n; i++)
-		if (unlinkat(view->session_fd, names[i], AT_REMOVEDIR) < 0 && errno == ENOTDIR)
-			(void)unlinkat(view->session_fd, names[i], 0);
 }
 
 /*
@@ -269,37 +175,21 @@ static void remove_names(const struct nx_view *view, const char *const *names, s
 static void settle(const struct nx_view *view)
 {
 	static const char *const names[] = {
-		NX_OVERLAY_WORK "/work/incompat/volatile/dirty",
-		NX_OVERLAY_WORK "/work/incompat/volatile",
-		NX_OVERLAY_WORK "/work/incompat",
+		NX_LAYER_WORK "/work/incompat/volatile/dirty",
+		NX_LAYER_WORK "/work/incompat/volatile",
+		NX_LAYER_WORK "/work/incompat",
 	};
 
 	static const char *const closed[] = {
-		NX_OVERLAY_WORK "/work",
-		NX_OVERLAY_WORK "/work/incompat",
-		NX_OVERLAY_WORK "/work/incompat/volatile",
+		NX_LAYER_WORK "/work",
+		NX_LAYER_WORK "/work/incompat",
+		NX_LAYER_WORK "/work/incompat/volatile",
 	};
 
 	/* The kernel makes them without any permission. */
 	for (size_t i = 0; geteuid() != 0 && i < NX_ARRAY_SIZE(closed); i++)
 		(void)fchmodat(view->session_fd, closed[i], 0700, 0);
-	remove_names(view, names, NX_ARRAY_SIZE(names));
-}
-
-/* What an overlay leaves when nothing was changed: a few names, known beforehand. */
-static void discard(const struct nx_view *view)
-{
-	static const char *const names[] = {
-		NX_OVERLAY_WORK "/work", NX_OVERLAY_WORK, NX_OVERLAY_UPPER "/.nexbox",
-		NX_OVERLAY_UPPER,        "undo",
-	};
-
-	remove_names(view, names, NX_ARRAY_SIZE(names));
-}
-
-static bool is_whiteout(const struct stat *st)
-{
-	return S_ISCHR(st->st_mode) && st->st_rdev == makedev(0, 0);
+	nx_layers_remove(view, names, NX_ARRAY_SIZE(names));
 }
 
 /*
@@ -433,8 +323,9 @@ static const struct nx_strategy overlay_of_root = {
 	.kind = NX_VIEW_LAYER,
 	.prepare = prepare,
 	.settle = settle,
-	.discard = discard,
-	.is_whiteout = is_whiteout,
+	.discard = nx_layers_discard,
+	.is_whiteout = nx_layers_is_whiteout,
+	.deleted_name = nx_layers_no_name,
 	.read_marks = read_marks_root,
 	.is_private = is_private_root,
 	.is_forged = is_forged_root,
@@ -446,8 +337,9 @@ const struct nx_strategy nx_strategy_overlay = {
 	.kind = NX_VIEW_LAYER,
 	.prepare = prepare,
 	.settle = settle,
-	.discard = discard,
-	.is_whiteout = is_whiteout,
+	.discard = nx_layers_discard,
+	.is_whiteout = nx_layers_is_whiteout,
+	.deleted_name = nx_layers_no_name,
 	.read_marks = read_marks,
 	.is_private = is_private,
 	.is_forged = is_forged,

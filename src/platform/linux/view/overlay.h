@@ -9,10 +9,6 @@
 
 #include "platform/platform.h"
 
-/* Names of the layers in the session's folder. */
-#define NX_OVERLAY_UPPER "upper"
-#define NX_OVERLAY_WORK "work"
-
 extern const struct nx_strategy nx_strategy_overlay;
 
 /**

@@ -53,6 +53,12 @@ bool nx_tree_is_whiteout(const struct stat *st)
 	return false;
 }
 
+const char *nx_tree_deleted_name(const char *name)
+{
+	(void)name;
+	return NULL;
+}
+
 int nx_tree_read_marks(int dir_fd, const char *name, const char *path, uint32_t *ret_marks,
                        struct nx_buf *redirect, struct nexbox_error *err)
 {

@@ -20,8 +20,9 @@ extern const struct nx_strategy nx_strategy_copy;
  */
 #define NX_TREE_SLOTS                                                                              \
 	.settle = nx_tree_nothing, .discard = nx_tree_nothing, .is_whiteout = nx_tree_is_whiteout, \
-	.read_marks = nx_tree_read_marks, .is_private = nx_tree_is_private,                        \
-	.is_forged = nx_tree_is_forged, .is_origin = nx_tree_is_private
+	.deleted_name = nx_tree_deleted_name, .read_marks = nx_tree_read_marks,                    \
+	.is_private = nx_tree_is_private, .is_forged = nx_tree_is_forged,                          \
+	.is_origin = nx_tree_is_private
 
 /**
  * nx_tree_nothing() - settle and discard
@@ -40,6 +41,15 @@ void nx_tree_nothing(const struct nx_view *view);
  * Context: anywhere.
  */
 bool nx_tree_is_whiteout(const struct stat *st);
+
+/**
+ * nx_tree_deleted_name() - every name is an entry
+ * @name: (borrowed)
+ *
+ * Return: NULL.
+ * Context: anywhere.
+ */
+const char *nx_tree_deleted_name(const char *name);
 
 /**
  * nx_tree_read_marks() - there is none
