@@ -19,13 +19,13 @@
  * @namespaces:  flags for clone(2): the namespaces that it begins in
  * @is_gentle:   it ends when the wire is shut, and takes its tree along, which
  *               SIGKILL would leave alive; else the kernel does that
- * @run:         what it does
+ * @run:         what it does; never returns
  */
 struct nx_first {
 	const char *name;
 	int namespaces;
 	bool is_gentle;
-	void (*run)(const struct nx_init *init) __attribute__((noreturn));
+	void (*run)(const struct nx_init *init);
 };
 
 struct nx_enclave {

@@ -103,6 +103,7 @@ static int child(void *argument)
 		if (nx_caps_raise_ambient() < 0)
 			_exit(1);
 		spawn->first->run(&spawn->init);
+		return 1;
 	}
 	(void)snprintf(numbers[0], sizeof(numbers[0]), "%d", spawn->init.wire_fd);
 	(void)snprintf(numbers[1], sizeof(numbers[1]), "%d", spawn->init.caller_fd);
@@ -153,6 +154,7 @@ int nx_helper_main(int argc, char **argv)
 		return -1;
 	shed_descriptors(&init);
 	first->run(&init);
+	_exit(1);
 }
 
 static int cannot_clone(int os_code, struct nexbox_error *err)
