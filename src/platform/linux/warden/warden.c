@@ -365,15 +365,18 @@ static void reap(const struct warden *w, int report_fd, pid_t command)
 		if (waitid(P_ALL, 0, &info, WEXITED | WSTOPPED | WNOHANG | WNOWAIT | __WALL) < 0 ||
 		    info.si_pid == 0)
 			return;
-		if (info.si_pid != command || info.si_code == CLD_STOPPED ||
-		    info.si_code == CLD_TRAPPED) {
+		if (info.si_code == CLD_STOPPED || info.si_code == CLD_TRAPPED) {
 			struct nx_wire wire = { .kind = NX_WIRE_STOPPED, .value = info.si_status };
 
 			if (info.si_pid == command && info.si_code == CLD_STOPPED)
 				(void)!send(w->start->wire_fd, &wire, sizeof(wire),
 				            MSG_NOSIGNAL | MSG_DONTWAIT);
-			(void)waitid(P_PID, (id_t)info.si_pid, &info,
-			             WEXITED | WSTOPPED | WNOHANG | __WALL);
+			/* The stop only: it may have ended meanwhile. */
+			(void)waitid(P_PID, (id_t)info.si_pid, &info, WSTOPPED | WNOHANG | __WALL);
+			continue;
+		}
+		if (info.si_pid != command) {
+			(void)waitid(P_PID, (id_t)info.si_pid, &info, WEXITED | WNOHANG | __WALL);
 			continue;
 		}
 		report.status = info.si_code == CLD_EXITED ? (info.si_status & 0xff) << 8 :
