@@ -346,8 +346,10 @@ static int enter(struct nx_walk *walk, const struct nx_job *parent, const struct
 	if (job.lower) {
 		/* A new folder merges with nothing when there is no folder below. */
 		fd = nx_fs_open(walk->workspace_fd, job.lower, O_PATH | O_DIRECTORY);
-		if (fd < 0 && fd != -EACCES)
+		if (fd == -ENOENT || fd == -ENOTDIR || fd == -ELOOP)
 			job.lower = NULL;
+		else if (fd < 0 && fd != -EACCES) /* else everything in it would seem deleted */
+			return nx_walk_unreadable(walk, job.lower, -fd);
 	}
 	return nx_walk_add_job(walk, job);
 }

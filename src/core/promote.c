@@ -15,7 +15,6 @@
 #include "core/journal.h"
 #include "core/listing.h"
 #include "core/recover.h"
-#include "core/remove.h"
 #include "core/spot.h"
 #include "core/store.h"
 #include "core/switch.h"
@@ -34,11 +33,14 @@ struct work {
 	struct nx_spots host;
 	struct nx_spots upper;
 	bool *is_shared; /* by change: the upper's file has other names */
-	size_t n_gathered;
+	struct nx_fs_settling settling;
+	const char **settled; /* its paths */
 };
 
 static void work_fini(struct work *work)
 {
+	nx_fs_settle_end(&work->settling);
+	free(work->settled);
 	nx_journal_fini(&work->journal);
 	nx_spots_fini(&work->host);
 	nx_spots_fini(&work->upper);
@@ -364,6 +366,7 @@ static int copy_file(const struct spot *from, const struct spot *to)
 {
 	NX_AUTO_FD from_fd = nx_fs_open(from->dir_fd, from->name, O_RDONLY);
 	NX_AUTO_FD to_fd = -1;
+	int r;
 
 	if (from_fd < 0)
 		return from_fd;
@@ -371,7 +374,10 @@ static int copy_file(const struct spot *from, const struct spot *to)
 	               0600);
 	if (to_fd < 0)
 		return -errno;
-	return nx_fs_copy_data(from_fd, to_fd);
+	r = nx_fs_copy_data(from_fd, to_fd);
+	if (r == 0)
+		nx_fs_settle(to_fd);
+	return r;
 }
 
 /* A copy of one entry that is no folder. */
@@ -530,7 +536,7 @@ static int strip_file(struct work *work, const struct nx_change *change)
 		return r;
 	if (dig)
 		nx_fs_dig_holes(fd);
-	if (replaces || (promotion->flags & NX_PROMOTE_DURABLE))
+	if (!work->settling.is_running && (replaces || (promotion->flags & NX_PROMOTE_DURABLE)))
 		nx_fs_settle(fd);
 	return 0;
 }
@@ -549,13 +555,36 @@ static int stage_one(struct work *work, const struct nx_change *change)
 	return strip_file(work, change);
 }
 
+/* Fewer are settled where they are opened anyway. */
+#define MANY 32
+
+/* Data that replaces other data has its place on the disk before its name says so. */
+static int begin_to_settle(struct work *work)
+{
+	const struct nx_changeset *changeset = work->changeset;
+	size_t n = 0;
+
+	if (changeset->n_changes < MANY)
+		return 0;
+	work->settled = calloc(changeset->n_changes, sizeof(*work->settled));
+	if (!work->settled)
+		return -NEXBOX_E_NOMEM;
+	for (size_t i = 0; i < changeset->n_changes; i++) {
+		const struct nx_change *change = &changeset->changes[i];
+
+		if (is_upper_file(change) && change->entry.type == NEXBOX_TYPE_FILE &&
+		    (change->entry.kind != NEXBOX_ENTRY_CREATED ||
+		     (work->promotion->flags & NX_PROMOTE_DURABLE)))
+			work->settled[n++] = change->entry.path;
+	}
+	nx_fs_settle_begin(&work->settling, work->promotion->upper_fd, work->settled, n);
+	return 0;
+}
+
 static int stage(struct work *work)
 {
 	const struct nx_changeset *changeset = work->changeset;
 
-	/* Copies are made as a whole, by gather(), and the original stays as it is. */
-	if (work->promotion->flags & NX_PROMOTE_FRESH)
-		return 0;
 	/* Sorted by path: a folder comes before what is in it. */
 	for (size_t i = 0; i < changeset->n_changes; i++) {
 		const struct nx_change *change = &changeset->changes[i];
@@ -585,8 +614,8 @@ static int stage(struct work *work)
 	return 0;
 }
 
-/* ---- gather ----------------------------------------------------------------- */
-
+/* ---- intend ----------------------------------------------------------------- */
+/* ---- steps ------------------------------------------------------------------ */
 /* In place only what leaves the content alone: the inode and its links stay. */
 static enum nx_step_kind kind_of(const struct nx_change *change)
 {
@@ -604,20 +633,6 @@ static enum nx_step_kind kind_of(const struct nx_change *change)
 	default:
 		return NX_STEP_EXCHANGE;
 	}
-}
-
-static bool brings(const struct nx_change *change)
-{
-	return kind_of(change) == NX_STEP_MOVE_IN || kind_of(change) == NX_STEP_EXCHANGE;
-}
-
-/*
- * A tree that was cloned as a whole does not become history: what is promoted is
- * moved out of it first, into the undo folder, and exchanged from there.
- */
-static bool is_gathered(const struct nx_promotion *promotion)
-{
-	return (promotion->flags & NX_PROMOTE_FRESH) || promotion->strategy->kind == NX_VIEW_TREE;
 }
 
 static const struct nx_change *find_change(const struct nx_changeset *changeset, const char *path,
@@ -643,171 +658,16 @@ static const struct nx_change *find_change(const struct nx_changeset *changeset,
 	return NULL;
 }
 
-/* The step that a change is part of: itself, or a folder above it. */
-static const struct nx_change *find_top(const struct work *work, const struct nx_change *change)
-{
-	const char *path = change->entry.path;
-
-	for (size_t n = strlen(path); n > 0;) {
-		const struct nx_change *above = find_change(work->changeset, path, n);
-
-		if (above && (above->flags & NX_CHANGE_TOP))
-			return above;
-		while (n > 0 && path[n - 1] != '/')
-			n--;
-		n -= n > 0;
-	}
-	return change;
-}
-
-/* Where what a change brings lies before the switch: in the upper, or in undo. */
-static int staged_path(const struct work *work, const struct nx_change *change, struct nx_buf *path)
-{
-	const struct nx_change *top;
-
-	nx_buf_truncate(path, 0);
-	if (!is_gathered(work->promotion))
-		return nx_buf_puts(path, change->entry.path) ? 0 : -ENOMEM;
-	top = find_top(work, change);
-	return nx_buf_printf(path, "%zu%s", (size_t)(top - work->changeset->changes),
-	                     change->entry.path + strlen(top->entry.path)) ?
-	               0 :
-	               -ENOMEM;
-}
-
-static int staged_root(const struct nx_promotion *promotion)
-{
-	return is_gathered(promotion) ? promotion->undo_fd : promotion->upper_fd;
-}
-
-/* Moves one out of the tree, or, back, into it. */
-static int move_staged(struct work *work, const struct nx_change *change, bool back)
-{
-	struct nx_promotion *promotion = work->promotion;
-	NX_CLEANUP(nx_buf_fini) struct nx_buf name = NX_BUF_INIT;
-	mode_t mode = change->entry.mode & 07777;
-	bool opens = change->entry.type == NEXBOX_TYPE_DIRECTORY && (mode & 0300) != 0300;
-	struct nx_spot tree;
-	struct nx_spot from;
-	struct nx_spot to;
-	int r = staged_path(work, change, &name);
-
-	if (r == 0)
-		r = nx_spots_find(&work->upper, change->entry.path, &tree);
-	if (r < 0)
-		return r;
-	from = back ? (struct nx_spot){ promotion->undo_fd, name.data } : tree;
-	to = back ? tree : (struct nx_spot){ promotion->undo_fd, name.data };
-	if (opens)
-		(void)nx_fs_chmod(from.dir_fd, from.name, mode | 0300);
-	r = nx_fs_rename_new(from.dir_fd, from.name, to.dir_fd, to.name);
-	if (opens)
-		(void)nx_fs_chmod(r == 0 ? to.dir_fd : from.dir_fd, r == 0 ? to.name : from.name,
-		                  mode);
-	return r;
-}
-
-/* A copy, inode for inode. A folder is dressed when it is filled. */
-static int copy_fresh(struct work *work, const struct nx_change *change, bool dress_folders)
-{
-	struct nx_promotion *promotion = work->promotion;
-	bool is_folder = change->entry.type == NEXBOX_TYPE_DIRECTORY;
-	NX_CLEANUP(nx_buf_fini) struct nx_buf path = NX_BUF_INIT;
-	AUTO_SPOT from = { .dir_fd = -1 };
-	AUTO_SPOT to = { .dir_fd = -1 };
-	struct stat st;
-	int r = staged_path(work, change, &path);
-
-	if (r == 0 && is_folder != dress_folders && dress_folders)
-		return 0;
-	if (r == 0)
-		r = change->flags & NX_CHANGE_FROM_LOWER ?
-		            find_spot(promotion->workspace_fd, change->source, &from) :
-		            find_spot(promotion->upper_fd, change->entry.path, &from);
-	if (r == 0)
-		r = find_spot(promotion->undo_fd, path.data, &to);
-	if (r < 0)
-		return r;
-	if (!is_folder)
-		return copy_entry(promotion, &from, &to);
-	if (!dress_folders)
-		return mkdirat(to.dir_fd, to.name, 0700) < 0 ? -errno : 0;
-	if (fstatat(from.dir_fd, from.name, &st, AT_SYMLINK_NOFOLLOW) < 0)
-		return -errno;
-	return dress(promotion, &from, &to, &st);
-}
-
-static int gather_one(struct work *work, size_t i)
-{
-	const struct nx_change *change = &work->changeset->changes[i];
-	bool is_top = change->flags & NX_CHANGE_TOP;
-
-	if (change->entry.kind == NEXBOX_ENTRY_DELETED || (is_top && !brings(change)))
-		return 0;
-	if (work->promotion->flags & NX_PROMOTE_FRESH)
-		return copy_fresh(work, change, false);
-	if (!is_top)
-		return 0;
-	return move_staged(work, change, false);
-}
-
-static int gather(struct work *work)
-{
-	const struct nx_changeset *changeset = work->changeset;
-	int r = 0;
-
-	if (!is_gathered(work->promotion))
-		return 0;
-	for (size_t i = 0; r == 0 && i < changeset->n_changes; i++) {
-		r = gather_one(work, i);
-		work->n_gathered = i + 1;
-		if (r < 0)
-			return stop(work->promotion, NEXBOX_COMMIT_FAILED, -r,
-			            "cannot prepare '%s'", changeset->changes[i].entry.path);
-	}
-	for (size_t i = changeset->n_changes; r == 0 && i-- > 0;) {
-		const struct nx_change *change = &changeset->changes[i];
-
-		if (!(work->promotion->flags & NX_PROMOTE_FRESH) ||
-		    change->entry.kind == NEXBOX_ENTRY_DELETED ||
-		    change->entry.kind == NEXBOX_ENTRY_MODIFIED)
-			continue;
-		r = copy_fresh(work, change, true);
-		if (r < 0)
-			return stop(work->promotion, NEXBOX_COMMIT_FAILED, -r,
-			            "cannot prepare '%s'", change->entry.path);
-	}
-	return 0;
-}
-
-/* Nothing was promoted: the box is whole again, or the copies go. */
-static void scatter(struct work *work)
-{
-	for (size_t i = 0; i < work->n_gathered; i++) {
-		const struct nx_change *change = &work->changeset->changes[i];
-		NX_CLEANUP(nx_buf_fini) struct nx_buf name = NX_BUF_INIT;
-
-		if (!(change->flags & NX_CHANGE_TOP) || !brings(change))
-			continue;
-		if (!(work->promotion->flags & NX_PROMOTE_FRESH))
-			(void)move_staged(work, change, true);
-		else if (staged_path(work, change, &name) == 0)
-			(void)nx_remove_tree(work->promotion->undo_fd, name.data);
-	}
-	work->n_gathered = 0;
-}
-
 /* ---- durable ---------------------------------------------------------------- */
 
 /* What moves in is on the disk before its name says so; its blocks are on their way. */
 static int sync_staged(struct work *work)
 {
 	NX_CLEANUP(nx_spots_fini)
-	struct nx_spots staged = NX_SPOTS_INIT(staged_root(work->promotion));
+	struct nx_spots staged = NX_SPOTS_INIT(work->promotion->upper_fd);
 
 	for (size_t i = 0; i < work->changeset->n_changes; i++) {
 		const struct nx_change *change = &work->changeset->changes[i];
-		NX_CLEANUP(nx_buf_fini) struct nx_buf path = NX_BUF_INIT;
 		NX_AUTO_FD fd = -1;
 		struct nx_spot spot;
 		int r;
@@ -817,9 +677,7 @@ static int sync_staged(struct work *work)
 		     change->entry.type != NEXBOX_TYPE_DIRECTORY) ||
 		    kind_of(change) == NX_STEP_DRESS)
 			continue;
-		r = staged_path(work, change, &path);
-		if (r == 0)
-			r = nx_spots_find(&staged, path.data, &spot);
+		r = nx_spots_find(&staged, change->entry.path, &spot);
 		if (r == 0) {
 			fd = openat(spot.dir_fd, spot.name,
 			            O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
@@ -854,9 +712,9 @@ static struct nx_side side_of(const struct stat *st)
 static uint32_t type_bits(uint32_t type)
 {
 	static const uint32_t bits[] = {
-		[NEXBOX_TYPE_FILE] = S_IFREG,     [NEXBOX_TYPE_DIRECTORY] = S_IFDIR,
-		[NEXBOX_TYPE_SYMLINK] = S_IFLNK,  [NEXBOX_TYPE_FIFO] = S_IFIFO,
-		[NEXBOX_TYPE_SOCKET] = S_IFSOCK,  [NEXBOX_TYPE_DEVICE] = S_IFCHR,
+		[NEXBOX_TYPE_FILE] = S_IFREG,    [NEXBOX_TYPE_DIRECTORY] = S_IFDIR,
+		[NEXBOX_TYPE_SYMLINK] = S_IFLNK, [NEXBOX_TYPE_FIFO] = S_IFIFO,
+		[NEXBOX_TYPE_SOCKET] = S_IFSOCK, [NEXBOX_TYPE_DEVICE] = S_IFCHR,
 	};
 
 	return bits[type];
@@ -879,16 +737,12 @@ static struct nx_side side_before(const struct nx_change *change)
 }
 
 /* What lies there now: a copy has another inode than the walk saw. */
-static int stat_staged(const struct work *work, const struct nx_change *change,
-                       struct nx_spots *staged, struct nx_side *side)
+static int stat_staged(const struct nx_change *change, struct nx_spots *staged, struct nx_side *side)
 {
-	NX_CLEANUP(nx_buf_fini) struct nx_buf path = NX_BUF_INIT;
 	struct nx_spot spot;
 	struct stat st;
-	int r = staged_path(work, change, &path);
+	int r = nx_spots_find(staged, change->entry.path, &spot);
 
-	if (r == 0)
-		r = nx_spots_find(staged, path.data, &spot);
 	if (r == 0 && fstatat(spot.dir_fd, spot.name, &st, AT_SYMLINK_NOFOLLOW) < 0)
 		r = -errno;
 	if (r == 0)
@@ -900,8 +754,7 @@ static int stat_staged(const struct work *work, const struct nx_change *change,
 static int side_after(const struct work *work, const struct nx_change *change,
                       struct nx_spots *staged, struct nx_side *ret_side)
 {
-	bool is_copy = (work->promotion->flags & NX_PROMOTE_FRESH) ||
-	               (change->flags & NX_CHANGE_FROM_LOWER) || must_be_copied(work, change);
+	bool is_copy = (change->flags & NX_CHANGE_FROM_LOWER) || must_be_copied(work, change);
 	int r = 0;
 
 	*ret_side = (struct nx_side){
@@ -914,7 +767,7 @@ static int side_after(const struct work *work, const struct nx_change *change,
 		.mtime = change->mtime,
 	};
 	if (is_copy)
-		r = stat_staged(work, change, staged, ret_side);
+		r = stat_staged(change, staged, ret_side);
 	ret_side->mode = (ret_side->mode & S_IFMT) | change->entry.mode;
 	ret_side->has_blake3 = change->entry.flags & NEXBOX_ENTRY_HAS_AFTER;
 	memcpy(ret_side->blake3, change->entry.blake3_after, sizeof(ret_side->blake3));
@@ -988,7 +841,7 @@ static int intend_one(struct work *work, const struct nx_change *change, struct 
 {
 	*intent = (struct nx_intent){
 		.kind = change->flags & NX_CHANGE_TOP ? kind_of(change) : NX_STEP_BELOW,
-		.place = is_gathered(work->promotion) ? NX_PLACE_UNDO : NX_PLACE_UPPER,
+		.place = NX_PLACE_UPPER,
 		.entry_kind = (uint8_t)change->entry.kind,
 		.type = (uint8_t)change->entry.type,
 		.what = (uint8_t)change->entry.what,
@@ -1081,7 +934,7 @@ static int intend(struct work *work)
 {
 	const struct nx_changeset *changeset = work->changeset;
 	NX_CLEANUP(nx_spots_fini)
-	struct nx_spots staged = NX_SPOTS_INIT(staged_root(work->promotion));
+	struct nx_spots staged = NX_SPOTS_INIT(work->promotion->upper_fd);
 	int r = 0;
 
 	for (size_t i = 0; i < changeset->n_changes; i++) {
@@ -1138,7 +991,7 @@ static int fill_head(struct work *work, struct nx_buf *command)
 static int put_below(struct work *work)
 {
 	NX_CLEANUP(nx_spots_fini)
-	struct nx_spots staged = NX_SPOTS_INIT(staged_root(work->promotion));
+	struct nx_spots staged = NX_SPOTS_INIT(work->promotion->upper_fd);
 	int r = 0;
 
 	for (size_t i = 0; r == 0 && i < work->changeset->n_changes; i++) {
@@ -1244,7 +1097,6 @@ static int take_back(struct work *work, const char *path, int os_code)
 		            "promotion failed, and '%s' could not be taken back: the host has changed "
 		            "it",
 		            recovery.left[0]);
-	scatter(work);
 	if (os_code == ESTALE)
 		return conflict(work, path);
 	return stop(promotion, NEXBOX_COMMIT_FAILED, os_code,
@@ -1326,15 +1178,14 @@ int nx_promote(struct nx_promotion *promotion, struct nexbox_error *err)
 	if (r == 0)
 		r = check(&work);
 	if (r == 0)
+		r = begin_to_settle(&work);
+	if (r == 0)
 		r = stage(&work);
 	if (r == 0)
-		r = gather(&work);
-	if (r == 0)
 		r = intend(&work);
+	nx_fs_settle_end(&work.settling);
 	if (r == 0 && work.journal.n_intents > 0)
 		r = carry_out(&work);
-	if (r != 0)
-		scatter(&work);
 	if (r < 0)
 		return nx_nomem(err, "promote");
 	if (r > 0)

@@ -27,8 +27,7 @@
 
 /** enum nx_promote_flags - bits of nx_promotion.flags */
 enum nx_promote_flags {
-	NX_PROMOTE_FRESH = 1u << 0,   /* what is promoted gets inodes of its own: copies */
-	NX_PROMOTE_DURABLE = 1u << 1, /* on the disk before it is said to be done */
+	NX_PROMOTE_DURABLE = 1u << 0, /* on the disk before it is said to be done */
 };
 
 /**

@@ -565,9 +565,10 @@ static int dress_mode(struct walk *walk, const struct nx_intent *intent, const s
 	const struct nx_side *out = taken(walk, intent);
 	struct stat now;
 	mode_t mode;
+	int r = look(host, &now);
 
-	if (look(host, &now) != 1)
-		return -errno;
+	if (r <= 0)
+		return r < 0 ? r : -ESTALE;
 	mode = now.st_mode & 07777;
 	if (S_ISLNK(now.st_mode) || mode == (in->mode & 07777))
 		return 0;
@@ -584,9 +585,10 @@ static int set_time(struct walk *walk, const struct nx_intent *intent, const str
 	const struct nx_side *out = taken(walk, intent);
 	struct timespec times[2] = { { .tv_nsec = UTIME_OMIT }, in->mtime };
 	struct stat now;
+	int r = look(host, &now);
 
-	if (look(host, &now) != 1)
-		return 0;
+	if (r <= 0)
+		return r;
 	if (same_time(&now.st_mtim, &in->mtime))
 		return 0;
 	/* A folder's own has moved with every step in it. */

@@ -10,6 +10,7 @@
  * find the words.
  */
 
+#include <pthread.h>
 #include <stdbool.h>
 #include <stdint.h>
 #include <sys/stat.h>
@@ -238,6 +239,40 @@ bool nx_fs_is_same_file(int a, int b);
  * Context: any thread.
  */
 void nx_fs_settle(int fd);
+
+/** struct nx_fs_settling - nx_fs_settle() for many files, while something else is done */
+struct nx_fs_settling {
+	pthread_t thread;
+	bool is_running;
+	int dir_fd;
+	const char *const *paths;
+	size_t n_paths;
+};
+
+/**
+ * nx_fs_settle_begin() - begin to settle many files, in a thread of its own
+ * @settling: (out)
+ * @dir_fd:   (borrowed) until nx_fs_settle_end()
+ * @paths:    (borrowed) likewise: array of @n_paths regular files below @dir_fd
+ * @n_paths:  how many
+ *
+ * Starting the writing of a file costs more than its rename, and another core may
+ * have nothing to do. The thread takes no signal.
+ *
+ * Return: nothing: where there can be no thread it is done at once.
+ * Context: any thread; not after fork.
+ */
+void nx_fs_settle_begin(struct nx_fs_settling *settling, int dir_fd, const char *const *paths,
+                        size_t n_paths);
+
+/**
+ * nx_fs_settle_end() - wait until all are settled
+ * @settling: (borrowed) begun, or zeroes
+ *
+ * Return: nothing.
+ * Context: any thread; not after fork.
+ */
+void nx_fs_settle_end(struct nx_fs_settling *settling);
 
 /**
  * nx_fs_dig_holes() - give back the blocks of a file that hold only zeroes

@@ -17,9 +17,9 @@ import pytest
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 NEXBOX = os.path.abspath(os.environ.get("NEXBOX", ROOT / "build" / "nex-box"))
 
-VERBS_TO_COME = "diff commit discard ls exec shell fork undo log recover gc mcp".split()
+VERBS_TO_COME = "diff commit discard ls exec shell fork mcp".split()
 OPTIONS_TO_COME = [
-    "--memory=1G", "--pids=10", "--cpus=1", "--cpu-time=5s", "--disk=1G", "--durable",
+    "--memory=1G", "--pids=10", "--cpus=1", "--cpu-time=5s", "--disk=1G",
     "--explain", "--timings",
 ]
 
@@ -244,7 +244,7 @@ def test_a_completion_needs_one_known_shell(args):
 
 
 @pytest.mark.parametrize("words, offered", [
-    (["r"], {"run"}),
+    (["r"], {"run", "redo", "recover"}),
     (["run", "--comm"], {"--commit", "--commit-on"}),
     (["run", "--net", ""], {"none", "host"}),
     (["run", "--net", "=", "h"], {"host"}),
@@ -255,7 +255,8 @@ def test_a_completion_needs_one_known_shell(args):
     (["run", "--timeout", "5s", "mkfif"], {"mkfifo"}),
     (["run", "--", "mkfif"], {"mkfifo"}),
     (["run", "ls", "--comm"], set()),
-    (["help", "r"], {"run"}),
+    (["help", "r"], {"run", "redo", "recover"}),
+    (["gc", "--keep"], {"--keep", "--keep-bytes"}),
 ])
 def test_bash_offers_what_can_stand_there(words, offered, tmp_path):
     if not shutil.which("bash"):

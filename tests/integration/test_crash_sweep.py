@@ -117,7 +117,7 @@ class Lab:
 # Calls that the kernel does not let fail with these, or whose failure nobody could act on.
 NEVER_FAIL = ("close", "munmap", "geteuid", "getpid", "exit", "rt_sigprocmask", "poll", "waitid", "brk")
 # Calls of the supervisor's loop: how often it makes them is not the same twice.
-NEVER_FAIL += ("recvmsg", "read", "pidfd_send_signal")
+NEVER_FAIL += ("recvmsg", "read", "ppoll", "pidfd_send_signal")
 
 
 def strip(tree):

@@ -432,6 +432,45 @@ void nx_fs_settle(int fd)
 	(void)ioctl(fd, NX_EXT4_IOC_ALLOC_DA_BLKS);
 }
 
+static void *settle_all(void *argument)
+{
+	const struct nx_fs_settling *settling = argument;
+
+	for (size_t i = 0; i < settling->n_paths; i++) {
+		int fd = open_piece(settling->dir_fd, settling->paths[i], O_RDONLY | O_NONBLOCK);
+
+		if (fd < 0)
+			continue;
+		nx_fs_settle(fd);
+		(void)close(fd);
+	}
+	return NULL;
+}
+
+void nx_fs_settle_begin(struct nx_fs_settling *settling, int dir_fd, const char *const *paths,
+                        size_t n_paths)
+{
+	sigset_t all;
+	sigset_t before;
+
+	*settling = (struct nx_fs_settling){ .dir_fd = dir_fd, .paths = paths, .n_paths = n_paths };
+	if (n_paths == 0)
+		return;
+	(void)sigfillset(&all);
+	(void)pthread_sigmask(SIG_SETMASK, &all, &before);
+	settling->is_running = pthread_create(&settling->thread, NULL, settle_all, settling) == 0;
+	(void)pthread_sigmask(SIG_SETMASK, &before, NULL);
+	if (!settling->is_running)
+		(void)settle_all(settling);
+}
+
+void nx_fs_settle_end(struct nx_fs_settling *settling)
+{
+	if (settling->is_running)
+		(void)pthread_join(settling->thread, NULL);
+	settling->is_running = false;
+}
+
 static bool is_zero(const unsigned char *data, size_t size)
 {
 	return size == 0 || (data[0] == 0 && memcmp(data, data + 1, size - 1) == 0);
