@@ -203,3 +203,45 @@ def test_the_history_may_be_deleted_at_any_time(go, commit, place):
     commit("echo newer > a")
     go("undo")
     assert (ws / "a").read_text() == "new\n"
+
+
+def other_boot(ws):
+    """Make the one transaction of @ws look as if it had been promoted before the machine was started."""
+    journal = next(ws.glob(".nexbox/history/*/journal"))
+    data = bytearray(journal.read_bytes())
+    check, at = bytes(data[:16]), 16
+    data[16 + 24 + 16:16 + 24 + 32] = b"\7" * 16  # HEAD: inode, reserved, boot id
+    while at + 24 <= len(data):
+        size = int.from_bytes(data[at:at + 4], "little")
+        piece = check + bytes(data[at:at + 8]) + bytes(data[at + 24:at + 24 + size])
+        hashed = subprocess.run(["b3sum", "--no-names", "-"], input=piece, capture_output=True, check=True).stdout
+        check = bytes.fromhex(hashed.decode().strip())[:16]
+        data[at + 8:at + 24] = check
+        at += 24 + size
+    with open(journal, "r+b") as file:
+        file.write(data)
+    (ws / ".nexbox/boot").write_bytes(b"\7" * 16)
+
+
+def test_a_promotion_that_lost_content_with_the_power_is_undone_whole(go, commit, place):
+    ws = place.make("echo old > a; echo old > b; echo old > dead; mkdir d")
+    old = manifest(ws)
+    commit("echo new > a; echo new > b; rm dead; echo new > d/made")
+    other_boot(ws)
+    times = os.stat(ws / "b")
+    os.truncate(ws / "b", 0)
+    os.utime(ws / "b", ns=(times.st_atime_ns, times.st_mtime_ns))
+    done = go("recover", "--json")
+    assert [t["recovery"] for t in done.json["transactions"]] == ["torn"], done.json
+    assert_same(old, manifest(ws), "undone")
+    assert go("recover", "--json").json["transactions"] == []
+
+
+def test_a_promotion_that_came_through_a_loss_of_power_stays(go, commit, place):
+    ws = place.make("echo old > a; echo old > b")
+    commit("echo new > a; echo new > b")
+    other_boot(ws)
+    (ws / "b").write_text("the user's, later\n")
+    assert go("recover", "--json").json["transactions"] == []
+    assert (ws / "a").read_text() == "new\n" and (ws / "b").read_text() == "the user's, later\n"
+    assert go("recover", "--json").json["transactions"] == []
