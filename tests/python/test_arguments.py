@@ -14,6 +14,7 @@ WRONG = [
     ("keep", "yes"),
     ("best_effort", None),
     ("clean_env", 0),
+    ("durable", 1),
     ("text", None),
     ("shell", 1),
     ("check", "x"),

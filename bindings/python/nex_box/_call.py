@@ -315,6 +315,7 @@ _READERS: Dict[str, Callable[[str, Any], Any]] = {
     "best_effort": _bool,
     "env": _variables,
     "clean_env": _bool,
+    "durable": _bool,
     "read": _paths,
     "write": _paths,
     "cow": _paths,
@@ -341,7 +342,6 @@ LATER: Tuple[str, ...] = (
     "cpus",
     "cpu_time",
     "disk",
-    "durable",
     "explain",
     "timings",
 )
@@ -351,6 +351,7 @@ _FLAGS: Tuple[Tuple[str, int], ...] = (
     ("keep", _native.RUN_KEEP),
     ("best_effort", _native.RUN_BEST_EFFORT),
     ("clean_env", _native.RUN_CLEAN_ENV),
+    ("durable", _native.RUN_DURABLE),
 )
 _GRANTS: Tuple[Tuple[str, int], ...] = (
     ("read", _native.GRANT_READ),
@@ -675,8 +676,8 @@ def run(
         include, exclude: patterns, as in .gitignore: promote these paths only; all but these.
         commit_on: exit statuses besides 0 after which changes are promoted, (0, 1) or "0,1";
             implies commit.
-        memory, pids, cpus, cpu_time, disk, durable, explain, timings: not in this version yet:
-            Unsupported.
+        durable: the promotion survives a loss of power.
+        memory, pids, cpus, cpu_time, disk, explain, timings: not in this version yet: Unsupported.
         cwd: where the command starts if that is in the workspace, and what relative paths of other
             keywords are relative to; default: the current folder.
         input: what the command reads on its standard input; default: nothing.
