@@ -181,6 +181,14 @@ def test_the_kernels_marks_set_by_the_command_are_refused(place, run):
     assert outcome.out == b"refused\n"
 
 
+def test_marks_that_were_there_before_stay_as_they_are(place, run):
+    place.make("mkdir d; echo 1 > d/f; setfattr -n user.overlay.opaque -v y d; setfattr -n user.fuseoverlayfs.opaque -v y d")
+    outcome = run("cat d/f; echo 2 >> d/f")
+    assert outcome.status == 0 and outcome.out == b"1\n", outcome.err
+    assert [e["path"] for e in outcome["diff"]["entries"]] == ["d/f"]
+    assert sorted(os.listxattr(place.ws / "d")) == ["user.fuseoverlayfs.opaque", "user.overlay.opaque"]
+
+
 def test_a_workspace_that_shows_other_owners_is_refused(place, run):
     place.make("setfattr -n user.containers.override_stat -v 0:0:755 .")
     outcome = run("true", FUSE)

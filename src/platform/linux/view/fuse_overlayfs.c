@@ -122,11 +122,16 @@ static int refuse_overrides(const struct nx_view *view, struct nexbox_error *err
 	return 0;
 }
 
-/* Of any layer there is: the root of the upper must not begin with a mark. */
-static bool is_layer_name(const char *name)
+/* The program obeys the kernel's marks as well, and lets the command set them. */
+static bool is_forged(const char *name)
 {
-	return has_prefix(name, OF_FUSE) || has_prefix(name, "user.overlay.") ||
-	       has_prefix(name, "trusted.overlay.");
+	return has_prefix(name, "user.overlay.") || has_prefix(name, "trusted.overlay.");
+}
+
+/* It shows none of either, and copies none up: they are no difference. */
+static bool is_private(const char *name)
+{
+	return has_prefix(name, OF_FUSE) || is_forged(name);
 }
 
 static int prepare(struct nx_view *view, struct nexbox_error *err)
@@ -139,7 +144,7 @@ static int prepare(struct nx_view *view, struct nexbox_error *err)
 		r = refuse_whiteouts(view, err);
 	if (r == 0)
 		r = refuse_overrides(view, err);
-	return r < 0 ? r : nx_layers_make(view, is_layer_name, err);
+	return r < 0 ? r : nx_layers_make(view, is_private, err);
 }
 
 static void settle(const struct nx_view *view)
@@ -152,17 +157,6 @@ static const char *deleted_name(const char *name)
 	if (strcmp(name, OPAQUE) == 0)
 		return "";
 	return has_prefix(name, WHITEOUT) ? name + strlen(WHITEOUT) : NULL;
-}
-
-static bool is_private(const char *name)
-{
-	return has_prefix(name, OF_FUSE);
-}
-
-/* The program obeys the kernel's marks as well, and lets the command set them. */
-static bool is_forged(const char *name)
-{
-	return has_prefix(name, "user.overlay.") || has_prefix(name, "trusted.overlay.");
 }
 
 static bool is_origin(const char *name)
@@ -214,7 +208,7 @@ static int read_marks(int dir_fd, const char *name, const char *path, uint32_t *
 		               "cannot read the attributes of '%s'", nx_quote(path));
 	for (const char *xattr = names.data; xattr && xattr < names.data + names.size;
 	     xattr += strlen(xattr) + 1) {
-		if (!is_private(xattr))
+		if (!has_prefix(xattr, OF_FUSE))
 			continue;
 		r = read_mark(dir_fd, name, path, xattr, &marks, err);
 		if (r < 0)
