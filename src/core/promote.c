@@ -139,6 +139,9 @@ static const char *find_objection(const struct nx_change *change)
 		return "a device node is not promoted";
 	if (has_store_in(entry->path))
 		return "a store of nex-box's is not promoted";
+	if (change->flags & NX_CHANGE_LOST_ACL)
+		return "would lose its access control list, which names ids that are unknown in "
+		       "the box: use another strategy";
 	if ((change->flags & NX_CHANGE_FORGED) &&
 	    (entry->kind != NEXBOX_ENTRY_MODIFIED || (entry->what & NEXBOX_WHAT_XATTR)))
 		return "carries an attribute that is reserved for overlays";
@@ -854,9 +857,9 @@ static struct nx_side side_of(const struct stat *st)
 static uint32_t type_bits(uint32_t type)
 {
 	static const uint32_t bits[] = {
-		[NEXBOX_TYPE_FILE] = S_IFREG,     [NEXBOX_TYPE_DIRECTORY] = S_IFDIR,
-		[NEXBOX_TYPE_SYMLINK] = S_IFLNK,  [NEXBOX_TYPE_FIFO] = S_IFIFO,
-		[NEXBOX_TYPE_SOCKET] = S_IFSOCK,  [NEXBOX_TYPE_DEVICE] = S_IFCHR,
+		[NEXBOX_TYPE_FILE] = S_IFREG,    [NEXBOX_TYPE_DIRECTORY] = S_IFDIR,
+		[NEXBOX_TYPE_SYMLINK] = S_IFLNK, [NEXBOX_TYPE_FIFO] = S_IFIFO,
+		[NEXBOX_TYPE_SOCKET] = S_IFSOCK, [NEXBOX_TYPE_DEVICE] = S_IFCHR,
 	};
 
 	return bits[type];

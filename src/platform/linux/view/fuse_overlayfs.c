@@ -172,6 +172,25 @@ static bool has_opaque_file(int dir_fd, const char *name)
 	return fd >= 0 && faccessat(fd, OPAQUE, F_OK, AT_SYMLINK_NOFOLLOW) == 0;
 }
 
+/* Its attribute says from where; of a folder, that there is one below. */
+static bool is_in_place(int dir_fd, const char *name, int workspace_fd, const char *path)
+{
+	NX_CLEANUP(nx_buf_fini) struct nx_buf value = NX_BUF_INIT;
+	struct stat st;
+
+	if (fstatat(dir_fd, name, &st, AT_SYMLINK_NOFOLLOW) < 0)
+		return false;
+	if (S_ISREG(st.st_mode))
+		return nx_fs_get_xattr(dir_fd, name, OF_FUSE "origin", &value) == 0 &&
+		       value.size == strlen(path) + 1 && memcmp(value.data, path, value.size) == 0;
+	if (S_ISDIR(st.st_mode)) {
+		NX_AUTO_FD fd = nx_fs_open(workspace_fd, path, O_PATH | O_DIRECTORY);
+
+		return fd >= 0 && !has_opaque_file(dir_fd, name);
+	}
+	return false;
+}
+
 static int read_mark(int dir_fd, const char *name, const char *path, const char *xattr,
                      uint32_t *marks, struct nexbox_error *err)
 {
@@ -230,4 +249,6 @@ const struct nx_strategy nx_strategy_fuse_overlayfs = {
 	.is_private = is_private,
 	.is_forged = is_forged,
 	.is_origin = is_origin,
+	.is_in_place = is_in_place,
+	.drops_acl = true,
 };
