@@ -377,6 +377,28 @@ static int add_created(struct nx_walk *walk, const struct nx_job *job, const cha
 	                NEXBOX_ENTRY_HAS_AFTER);
 }
 
+/*
+ * Whether an access control list has gone that somebody else than root may have named
+ * ids in which the box does not know. The command may have taken it off itself; that
+ * cannot be told.
+ */
+static bool lost_acl(const struct nx_walk *walk, const struct nx_node *now,
+                     const struct nx_node *then)
+{
+	static const char *const names[] = { "system.posix_acl_access", "system.posix_acl_default" };
+
+	if (!walk->strategy->drops_acl || geteuid() == 0)
+		return false;
+	for (size_t i = 0; i < NX_ARRAY_SIZE(names); i++) {
+		NX_CLEANUP(nx_buf_fini) struct nx_buf value = NX_BUF_INIT;
+
+		if (nx_fs_get_xattr(then->dir_fd, then->name, names[i], &value) == 0 &&
+		    nx_fs_get_xattr(now->dir_fd, now->name, names[i], &value) == -ENODATA)
+			return true;
+	}
+	return false;
+}
+
 /* What differs between two of one type. *ret_change stays NULL when it counts as none. */
 static int find_what(struct nx_walk *walk, const char *path, const struct nx_node *now,
                      bool is_upper, const struct nx_node *then, uint32_t *ret_what,
@@ -436,6 +458,8 @@ static int find_what(struct nx_walk *walk, const char *path, const struct nx_nod
 		return nx_walk_unreadable(walk, path, -r);
 	if (r != 0) /* what cannot be compared is taken to differ */
 		what |= NEXBOX_WHAT_XATTR;
+	if (r > 0 && is_upper && lost_acl(walk, now, then))
+		ret_hashes->flags |= NX_CHANGE_LOST_ACL;
 	*ret_what = what;
 	return 0;
 }
@@ -480,6 +504,7 @@ static int add_modified(struct nx_walk *walk, const struct nx_job *job, const ch
 	change->flags |= NX_CHANGE_TOP;
 	change->entry.what = what;
 	change->entry.flags = hashes.entry.flags;
+	change->flags |= hashes.flags;
 	remember(change, &then->st);
 	if (S_ISREG(then->st.st_mode) &&
 	    (uint64_t)then->st.st_blocks * 512 < (uint64_t)then->st.st_size)
@@ -495,6 +520,9 @@ static int add_modified(struct nx_walk *walk, const struct nx_job *job, const ch
 	r = inspect(walk, change, now);
 	if (r < 0)
 		return r;
+	/* One that is new under its name has none of the old one's, here and anywhere. */
+	if (!is_dir && !(change->flags & NX_CHANGE_COPIED_UP))
+		change->flags &= ~(uint32_t)NX_CHANGE_LOST_ACL;
 	if (is_dir)
 		return nx_walk_add_touch(walk, path, &now->st, &then->st);
 	if (S_ISLNK(now->st.st_mode))
@@ -548,6 +576,37 @@ int nx_walk_compare(struct nx_walk *walk, const struct nx_job *job, const char *
 	return enter(walk, job, now, is_upper, path, true, false);
 }
 
+/*
+ * Whether all that has happened in a folder of the upper is that something was copied
+ * into it under its own name: then its time is the layer's doing. A time that was set
+ * differs from that of the last change.
+ */
+static int is_stirred(struct nx_walk *walk, const char *path, const struct stat *now)
+{
+	NX_CLEANUP(nx_listing_fini) struct nx_listing listing = { 0 };
+	NX_AUTO_FD fd = -1;
+	size_t n = 0;
+
+	if (!walk->strategy->is_in_place || now->st_mtim.tv_sec != now->st_ctim.tv_sec ||
+	    now->st_mtim.tv_nsec != now->st_ctim.tv_nsec)
+		return 0;
+	fd = nx_fs_open(walk->upper_fd, path, O_RDONLY | O_DIRECTORY);
+	if (fd < 0 || nx_listing_read(&listing, fd) < 0)
+		return 0;
+	for (size_t i = 0; i < listing.n_names; i++) {
+		const char *name = nx_walk_join(walk, path, listing.names[i]);
+
+		if (!name)
+			return nx_walk_nomem(walk);
+		if (strcmp(name, NX_STORE_NAME) == 0)
+			continue;
+		if (!walk->strategy->is_in_place(fd, listing.names[i], walk->workspace_fd, name))
+			return 0;
+		n++;
+	}
+	return n > 0;
+}
+
 /* One name of a folder: which side has it, and what it is there. */
 static int compare_name(struct nx_walk *walk, const struct nx_job *job, const struct layers *layers,
                         const char *name)
@@ -591,6 +650,13 @@ static int compare_name(struct nx_walk *walk, const struct nx_job *job, const st
 	/* A mount of the host's shows in the view, and is no part of it. */
 	if (has_then && then.st.st_dev != walk->device)
 		return 0;
+	if (is_upper && has_now && has_then && S_ISDIR(now.st.st_mode) && S_ISDIR(then.st.st_mode)) {
+		r = is_stirred(walk, path, &now.st);
+		if (r < 0)
+			return r;
+		if (r > 0)
+			now.st.st_mtim = then.st.st_mtim;
+	}
 	return nx_walk_compare(walk, job, path, has_now ? &now : NULL, is_upper,
 	                       has_then ? &then : NULL);
 }
@@ -713,6 +779,11 @@ static int compare_root(struct nx_walk *walk, const struct stat *root)
 
 	if (fstat(walk->upper_fd, &now.st) < 0 || fstat(walk->workspace_fd, &then.st) < 0)
 		return nx_walk_unreadable(walk, ".", errno);
+	r = is_stirred(walk, ".", &now.st);
+	if (r < 0)
+		return r;
+	if (r > 0)
+		now.st.st_mtim = then.st.st_mtim;
 	r = nx_walk_add_touch(walk, ".", &now.st, &then.st);
 	if (r < 0)
 		return r;

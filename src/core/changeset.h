@@ -34,6 +34,7 @@ enum nx_change_flags {
 	NX_CHANGE_SWAPPED = 1u << 7,       /* in a folder that the host has replaced */
 	NX_CHANGE_UNSEEN = 1u << 8,        /* holds, or is, what the box could not see */
 	NX_CHANGE_BOUNDARY = 1u << 9,      /* lies in another subvolume */
+	NX_CHANGE_LOST_ACL = 1u << 10, /* has no access control list any more; the layer's doing? */
 };
 
 /**

@@ -141,6 +141,9 @@ static const char *find_objection(const struct nx_change *change)
 		return "a device node is not promoted";
 	if (has_store_in(entry->path))
 		return "a store of nex-box's is not promoted";
+	if (change->flags & NX_CHANGE_LOST_ACL)
+		return "would lose its access control list, which names ids that are unknown in "
+		       "the box: use another strategy";
 	if ((change->flags & NX_CHANGE_FORGED) &&
 	    (entry->kind != NEXBOX_ENTRY_MODIFIED || (entry->what & NEXBOX_WHAT_XATTR)))
 		return "carries an attribute that is reserved for overlays";

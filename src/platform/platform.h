@@ -129,6 +129,10 @@ enum nx_mark {
  *              under a name that is reserved for layers
  * @is_origin:  whether an extended attribute of the upper says that the entry was
  *              copied from below, under the same name or another
+ * @is_in_place: (optional) LAYER: whether an entry of the upper, a name in @dir_fd, was
+ *              copied from below under its own name, @path in @workspace_fd. For a
+ *              layer that moves the time of a folder by copying something up in it
+ * @drops_acl:  an access control list may be lost by copying up
  *
  * A strategy that cannot work here fails with NEXBOX_E_UNSUPPORTED and the place
  * NX_WHERE_VIEW, and so does a tier that cannot mount what it made: then the next
@@ -150,6 +154,8 @@ struct nx_strategy {
 	bool (*is_private)(const char *xattr_name);
 	bool (*is_forged)(const char *xattr_name);
 	bool (*is_origin)(const char *xattr_name);
+	bool (*is_in_place)(int dir_fd, const char *name, int workspace_fd, const char *path);
+	bool drops_acl;
 };
 
 /* nexbox_error.where of a failure that another strategy may not have. */

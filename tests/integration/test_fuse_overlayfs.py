@@ -181,6 +181,41 @@ def test_the_kernels_marks_set_by_the_command_are_refused(place, run):
     assert outcome.out == b"refused\n"
 
 
+def test_marks_that_were_there_before_stay_as_they_are(place, run):
+    place.make("mkdir d; echo 1 > d/f; setfattr -n user.overlay.opaque -v y d; setfattr -n user.fuseoverlayfs.opaque -v y d")
+    outcome = run("cat d/f; echo 2 >> d/f")
+    assert outcome.status == 0 and outcome.out == b"1\n", outcome.err
+    assert [e["path"] for e in outcome["diff"]["entries"]] == ["d/f"]
+    assert sorted(os.listxattr(place.ws / "d")) == ["user.fuseoverlayfs.opaque", "user.overlay.opaque"]
+
+
+def test_the_time_of_a_folder_is_that_of_what_happened_in_it(place, run):
+    place.make("mkdir -p d/e q; echo 1 > d/e/f; echo 1 > q/f; echo 1 > q/g; echo 1 > top; find . -exec touch -d 2018-01-01 {} +")
+    old = place.ws.stat().st_mtime_ns
+    assert run("echo 2 >> d/e/f; echo 2 >> top").status == 0
+    assert {(place.ws / p).stat().st_mtime_ns for p in (".", "d", "d/e")} == {old}
+    assert run("rm q/f; touch -d 2019-01-01 d/e").status == 0
+    assert (place.ws / "q").stat().st_mtime_ns > old and place.ws.stat().st_mtime_ns == old
+    assert (place.ws / "d/e").stat().st_mtime_ns == 1546300800 * 10**9
+    assert run("echo new > top.new; mv top.new top").status == 0
+    assert place.ws.stat().st_mtime_ns > old
+
+
+def test_an_access_list_that_would_be_lost_refuses_the_promotion(new_place, ordinary, run_box):
+    """It names a user whom the box does not know, so the program cannot copy it."""
+    place = new_place(ordinary)
+    place.make("echo 1 > f; setfacl -m u:1:rw f; mkdir d; setfacl -d -m u:1:rx d; echo 1 > d/g; echo 1 > h")
+    before = manifest(place.ws)
+    for script, path in (("echo 2 >> f", "f"), ("echo 2 >> d/g", "d")):
+        outcome = run_box(COMMIT, ["sh", "-c", script], owner=ordinary, cwd=place.ws)
+        assert outcome.status == 123 and outcome["commit"]["status"] == "refused"
+        assert path in [g["path"] for g in outcome["commit"]["guarded"]], outcome["commit"]
+        assert "access control list" in outcome["commit"]["guarded"][0]["reason"]
+        after = {k: v for k, v in manifest(place.ws).items() if not k.startswith(b".nexbox") and k != b"."}
+        assert_same({k: v for k, v in before.items() if k != b"."}, after)
+    assert run_box(COMMIT, ["sh", "-c", "echo 2 >> h; echo 3 > n; mv n f"], owner=ordinary, cwd=place.ws).status == 0
+
+
 def test_a_workspace_that_shows_other_owners_is_refused(place, run):
     place.make("setfattr -n user.containers.override_stat -v 0:0:755 .")
     outcome = run("true", FUSE)

@@ -122,11 +122,16 @@ static int refuse_overrides(const struct nx_view *view, struct nexbox_error *err
 	return 0;
 }
 
-/* Of any layer there is: the root of the upper must not begin with a mark. */
-static bool is_layer_name(const char *name)
+/* The program obeys the kernel's marks as well, and lets the command set them. */
+static bool is_forged(const char *name)
 {
-	return has_prefix(name, OF_FUSE) || has_prefix(name, "user.overlay.") ||
-	       has_prefix(name, "trusted.overlay.");
+	return has_prefix(name, "user.overlay.") || has_prefix(name, "trusted.overlay.");
+}
+
+/* It shows none of either, and copies none up: they are no difference. */
+static bool is_private(const char *name)
+{
+	return has_prefix(name, OF_FUSE) || is_forged(name);
 }
 
 static int prepare(struct nx_view *view, struct nexbox_error *err)
@@ -139,7 +144,7 @@ static int prepare(struct nx_view *view, struct nexbox_error *err)
 		r = refuse_whiteouts(view, err);
 	if (r == 0)
 		r = refuse_overrides(view, err);
-	return r < 0 ? r : nx_layers_make(view, is_layer_name, err);
+	return r < 0 ? r : nx_layers_make(view, is_private, err);
 }
 
 static void settle(const struct nx_view *view)
@@ -154,17 +159,6 @@ static const char *deleted_name(const char *name)
 	return has_prefix(name, WHITEOUT) ? name + strlen(WHITEOUT) : NULL;
 }
 
-static bool is_private(const char *name)
-{
-	return has_prefix(name, OF_FUSE);
-}
-
-/* The program obeys the kernel's marks as well, and lets the command set them. */
-static bool is_forged(const char *name)
-{
-	return has_prefix(name, "user.overlay.") || has_prefix(name, "trusted.overlay.");
-}
-
 static bool is_origin(const char *name)
 {
 	return strcmp(name, OF_FUSE "origin") == 0;
@@ -176,6 +170,25 @@ static bool has_opaque_file(int dir_fd, const char *name)
 	NX_AUTO_FD fd = openat(dir_fd, name, O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
 
 	return fd >= 0 && faccessat(fd, OPAQUE, F_OK, AT_SYMLINK_NOFOLLOW) == 0;
+}
+
+/* Its attribute says from where; of a folder, that there is one below. */
+static bool is_in_place(int dir_fd, const char *name, int workspace_fd, const char *path)
+{
+	NX_CLEANUP(nx_buf_fini) struct nx_buf value = NX_BUF_INIT;
+	struct stat st;
+
+	if (fstatat(dir_fd, name, &st, AT_SYMLINK_NOFOLLOW) < 0)
+		return false;
+	if (S_ISREG(st.st_mode))
+		return nx_fs_get_xattr(dir_fd, name, OF_FUSE "origin", &value) == 0 &&
+		       value.size == strlen(path) + 1 && memcmp(value.data, path, value.size) == 0;
+	if (S_ISDIR(st.st_mode)) {
+		NX_AUTO_FD fd = nx_fs_open(workspace_fd, path, O_PATH | O_DIRECTORY);
+
+		return fd >= 0 && !has_opaque_file(dir_fd, name);
+	}
+	return false;
 }
 
 static int read_mark(int dir_fd, const char *name, const char *path, const char *xattr,
@@ -214,7 +227,7 @@ static int read_marks(int dir_fd, const char *name, const char *path, uint32_t *
 		               "cannot read the attributes of '%s'", nx_quote(path));
 	for (const char *xattr = names.data; xattr && xattr < names.data + names.size;
 	     xattr += strlen(xattr) + 1) {
-		if (!is_private(xattr))
+		if (!has_prefix(xattr, OF_FUSE))
 			continue;
 		r = read_mark(dir_fd, name, path, xattr, &marks, err);
 		if (r < 0)
@@ -236,4 +249,6 @@ const struct nx_strategy nx_strategy_fuse_overlayfs = {
 	.is_private = is_private,
 	.is_forged = is_forged,
 	.is_origin = is_origin,
+	.is_in_place = is_in_place,
+	.drops_acl = true,
 };
