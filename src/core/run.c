@@ -73,6 +73,7 @@ static void end_attempt(struct run *run)
 		run->enclave = run->tier->free(run->enclave);
 	run->supervisor = nx_supervisor_free(run->supervisor);
 	nx_watch_fini(&run->watch);
+	run->watch.since = (struct timespec){ 0 };
 	remove_session(run);
 	nx_baseline_fini(&run->baseline);
 	run->view = (struct nx_view)NX_VIEW_INIT;
@@ -209,6 +210,18 @@ static int take_snapshot(struct run *run, struct nexbox_error *err)
 	               0;
 }
 
+/* What is in a clone already takes no room of what the box may write. */
+static int draw_watch_line(struct run *run, struct nexbox_error *err)
+{
+	int r = 0;
+
+	if (run->spec.limits.disk_bytes)
+		r = nx_fs_draw_line(run->view.session_fd, &run->watch.since);
+	return r < 0 ? nx_fail(err, NEXBOX_E_SYSTEM, -r, "clone", "cannot tell the time of '%s'",
+	                       nx_quote(run->view.session)) :
+	               0;
+}
+
 static int clone_tree(struct run *run, struct nexbox_error *err)
 {
 	struct nx_clone clone = {
@@ -227,6 +240,8 @@ static int clone_tree(struct run *run, struct nexbox_error *err)
 	if (r == 0 && fstat(run->view.upper_fd, &run->view.upper_root) < 0)
 		r = nx_fail(err, NEXBOX_E_SYSTEM, errno, "clone",
 		            "cannot look at the clone of '%s'", nx_quote(run->spec.workspace));
+	if (r == 0)
+		r = draw_watch_line(run, err);
 	/* No secret: the user may want another strategy. */
 	for (size_t i = 0; r == 0 && i < run->baseline.n_unseen; i++)
 		r = nx_outcome_deny(run->outcome, run->baseline.unseen[i], err);
@@ -279,8 +294,6 @@ static uint64_t on_started(void *userdata)
 	run->watch.enclave = run->enclave;
 	run->watch.limits = &run->spec.limits;
 	run->watch.upper_fd = run->view.upper_fd;
-	/* A clone holds what has not changed as well. */
-	run->watch.since = run->strategy->kind == NX_VIEW_TREE ? &run->baseline.line : NULL;
 	run->watch.scratch_fd = run->end.scratch_fd;
 	due_micros = nx_watch_begin(&run->watch);
 	run->view.strategy->settle(&run->view);

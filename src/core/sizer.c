@@ -101,8 +101,7 @@ void nx_sizer_begin(struct nx_sizer *sizer, int root_fd, const struct timespec *
 {
 	nx_sizer_fini(sizer);
 	sizer->root_fd = root_fd;
-	if (since)
-		sizer->since = *since;
+	sizer->since = *since;
 	push(sizer, ".", ".");
 }
 

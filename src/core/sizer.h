@@ -39,7 +39,7 @@ struct nx_sizer {
  * nx_sizer_begin() - begin a sum, and forget the one before
  * @sizer:   (borrowed)
  * @root_fd: (borrowed) until the sum is complete
- * @since:   (borrowed, optional) see struct nx_sizer
+ * @since:   (borrowed) see struct nx_sizer
  *
  * Return: nothing.
  * Context: any thread.

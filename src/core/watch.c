@@ -123,7 +123,7 @@ static uint64_t look_at_changes(struct nx_watch *watch)
 	if (!watch->limits->disk_bytes || watch->upper_fd < 0)
 		return PAUSE_MAX_MICROS;
 	if (!watch->is_sizing && begin >= watch->size_due_micros) {
-		nx_sizer_begin(&watch->sizer, watch->upper_fd, watch->since);
+		nx_sizer_begin(&watch->sizer, watch->upper_fd, &watch->since);
 		watch->is_sizing = true;
 		watch->size_cost_micros = 0;
 	}
@@ -185,7 +185,7 @@ uint32_t nx_watch_end(struct nx_watch *watch)
 	watch->tier->measure(watch->enclave, &watch->measure);
 	watch->measure.hit |= hit;
 	if (watch->limits->disk_bytes && watch->upper_fd >= 0) {
-		nx_sizer_begin(&watch->sizer, watch->upper_fd, watch->since);
+		nx_sizer_begin(&watch->sizer, watch->upper_fd, &watch->since);
 		(void)nx_sizer_go_on(&watch->sizer, UINT64_MAX);
 		watch->is_sizing = false;
 		take_sum(watch);

@@ -25,7 +25,8 @@
  * @tier, @enclave: whose limits
  * @limits:      that were asked for
  * @upper_fd:    where the changes are
- * @since:       of the changes, in a tree that holds more; NULL: all of it is changes
+ * @since:       when the changes began, in a tree that holds more; zero: all of it is
+ *               changes
  * @scratch_fd:  root of the thrown-away layers, or -1
  * @sizer:       the sum that is being made
  * @disk_peak_bytes: the largest sum
@@ -39,7 +40,7 @@ struct nx_watch {
 	struct nx_enclave *enclave;
 	const struct nx_limits *limits;
 	int upper_fd;
-	const struct timespec *since;
+	struct timespec since;
 	int scratch_fd;
 	struct nx_sizer sizer;
 	bool is_sizing;
