@@ -2,6 +2,7 @@
 #include "core/watch.h"
 
 #include <string.h>
+#include <sys/stat.h>
 #include <sys/statvfs.h>
 #include <unistd.h>
 
@@ -47,13 +48,24 @@ static bool see_disk(const struct nx_watch *watch, struct statvfs *ret_disk, uin
 	return true;
 }
 
+/* A scratch that is no filesystem of its own cannot be asked what is in it. */
+static bool is_one_disk(int a_fd, int b_fd)
+{
+	struct stat a;
+	struct stat b;
+
+	return a_fd >= 0 && b_fd >= 0 && fstat(a_fd, &a) == 0 && fstat(b_fd, &b) == 0 &&
+	       a.st_dev == b.st_dev;
+}
+
 uint64_t nx_watch_begin(struct nx_watch *watch)
 {
 	struct statvfs disk;
 	uint64_t part;
 
 	watch->disk_peak_bytes = 0;
-	watch->is_at_floor = watch->is_sizing = false;
+	watch->is_at_floor = watch->is_sizing = watch->is_in_scratch = false;
+	watch->is_on_disk = is_one_disk(watch->upper_fd, watch->scratch_fd);
 	watch->size_due_micros = 0;
 	watch->floor_bytes = watch->floor_files = 0;
 	watch->measure = (struct nx_measure){ .usage = NX_USAGE_UNKNOWN };
@@ -88,7 +100,7 @@ static uint64_t scratch_bytes(const struct nx_watch *watch)
 {
 	struct statvfs scratch;
 
-	if (watch->scratch_fd < 0 || fstatvfs(watch->scratch_fd, &scratch) < 0)
+	if (watch->is_on_disk || watch->scratch_fd < 0 || fstatvfs(watch->scratch_fd, &scratch) < 0)
 		return 0;
 	return (uint64_t)(scratch.f_blocks - scratch.f_bfree) * scratch.f_frsize;
 }
@@ -99,7 +111,7 @@ static uint64_t scratch_bytes(const struct nx_watch *watch)
  */
 static void take_sum(struct nx_watch *watch)
 {
-	uint64_t bytes = watch->sizer.bytes;
+	uint64_t bytes = watch->sum_bytes + watch->sizer.bytes;
 
 	if (watch->sizer.is_blurred && watch->free_bytes > watch->lowest_bytes)
 		bytes = most(bytes, watch->free_bytes - watch->lowest_bytes);
@@ -110,10 +122,36 @@ static void judge_sum(struct nx_watch *watch)
 {
 	/* A sum that is not complete is too low at worst. */
 	if (watch->is_sizing)
-		watch->disk_peak_bytes = most(watch->disk_peak_bytes,
-		                              watch->sizer.bytes + scratch_bytes(watch));
+		watch->disk_peak_bytes = most(watch->disk_peak_bytes, watch->sum_bytes +
+		                                                              watch->sizer.bytes +
+		                                                              scratch_bytes(watch));
 	if (watch->disk_peak_bytes >= watch->limits->disk_bytes)
 		watch->measure.hit |= NEXBOX_LIMIT_DISK;
+}
+
+static void begin_sum(struct nx_watch *watch)
+{
+	nx_sizer_begin(&watch->sizer, watch->upper_fd, &watch->since);
+	watch->sum_bytes = 0;
+	watch->is_sizing = true;
+	watch->is_in_scratch = false;
+}
+
+static bool add_up(struct nx_watch *watch, uint64_t until_micros)
+{
+	const struct timespec ever = { 0 };
+	bool is_blurred;
+
+	if (!nx_sizer_go_on(&watch->sizer, until_micros))
+		return false;
+	if (!watch->is_on_disk || watch->is_in_scratch)
+		return true;
+	watch->sum_bytes = watch->sizer.bytes;
+	watch->is_in_scratch = true;
+	is_blurred = watch->sizer.is_blurred;
+	nx_sizer_begin(&watch->sizer, watch->scratch_fd, &ever);
+	watch->sizer.is_blurred |= is_blurred;
+	return nx_sizer_go_on(&watch->sizer, until_micros);
 }
 
 static uint64_t look_at_changes(struct nx_watch *watch)
@@ -123,12 +161,11 @@ static uint64_t look_at_changes(struct nx_watch *watch)
 	if (!watch->limits->disk_bytes || watch->upper_fd < 0)
 		return PAUSE_MAX_MICROS;
 	if (!watch->is_sizing && begin >= watch->size_due_micros) {
-		nx_sizer_begin(&watch->sizer, watch->upper_fd, &watch->since);
-		watch->is_sizing = true;
+		begin_sum(watch);
 		watch->size_cost_micros = 0;
 	}
 	if (watch->is_sizing) {
-		bool done = nx_sizer_go_on(&watch->sizer, begin + SLICE_MICROS);
+		bool done = add_up(watch, begin + SLICE_MICROS);
 		uint64_t end = now_micros();
 
 		watch->size_cost_micros += end - begin;
@@ -185,8 +222,8 @@ uint32_t nx_watch_end(struct nx_watch *watch)
 	watch->tier->measure(watch->enclave, &watch->measure);
 	watch->measure.hit |= hit;
 	if (watch->limits->disk_bytes && watch->upper_fd >= 0) {
-		nx_sizer_begin(&watch->sizer, watch->upper_fd, &watch->since);
-		(void)nx_sizer_go_on(&watch->sizer, UINT64_MAX);
+		begin_sum(watch);
+		(void)add_up(watch, UINT64_MAX);
 		watch->is_sizing = false;
 		take_sum(watch);
 		judge_sum(watch);

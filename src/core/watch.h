@@ -44,6 +44,9 @@ struct nx_watch {
 	int scratch_fd;
 	struct nx_sizer sizer;
 	bool is_sizing;
+	bool is_on_disk;    /* the scratch is, beside the changes, and is summed up after them */
+	uint64_t sum_bytes; /* of the changes, while the scratch is summed up */
+	bool is_in_scratch;
 	bool is_at_floor;
 	uint64_t size_from_micros; /* when the sum was begun, and its cost so far */
 	uint64_t size_cost_micros;
