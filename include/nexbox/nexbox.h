@@ -210,6 +210,14 @@ enum nexbox_guard {
  *             interrupted the wait for the command, and every 50 ms besides,
  *             since a handler may run in any thread. Not 0 gives the run up, as
  *             SIGKILL on @control_fd does
+ * @memory_max_bytes: of the whole box, its private places included; 0: no limit. Of
+ *             this and the next four: one that cannot be enforced here refuses the
+ *             run, unless NEXBOX_RUN_BEST_EFFORT
+ * @pids_max:  processes and threads at once; 0: no limit
+ * @cpus_max_milli: thousandths of a processor; 0: no limit
+ * @cpu_time_max_ms: processor time of all that runs in the box; 0: no limit
+ * @disk_max_bytes: what its changes and private places may take; watched, so that a
+ *             quick writer gets some milliseconds further; 0: no limit
  */
 struct nexbox_run_options {
 	size_t size;
@@ -247,6 +255,11 @@ struct nexbox_run_options {
 	const uint8_t *commit_on;
 	size_t n_commit_on;
 	int (*on_wake)(void *userdata);
+	uint64_t memory_max_bytes;
+	uint64_t pids_max;
+	uint64_t cpus_max_milli;
+	uint64_t cpu_time_max_ms;
+	uint64_t disk_max_bytes;
 };
 
 /** NEXBOX_OUTPUT_MAX_DEFAULT - bytes of each output stream that are kept */
@@ -373,7 +386,29 @@ enum nexbox_limit {
 	NEXBOX_LIMIT_PIDS = 1u << 2,
 	NEXBOX_LIMIT_CPU_TIME = 1u << 3,
 	NEXBOX_LIMIT_DISK = 1u << 4,
-	NEXBOX_LIMIT_OUTPUT = 1u << 5
+	NEXBOX_LIMIT_OUTPUT = 1u << 5,
+	NEXBOX_LIMIT_CPUS = 1u << 6 /* never hit: it only slows down */
+};
+
+/** enum nexbox_holder - who sees to it that a limit is kept */
+enum nexbox_holder {
+	NEXBOX_HELD_BY_NOBODY = 0, /* only with NEXBOX_RUN_BEST_EFFORT */
+	NEXBOX_HELD_BY_KERNEL = 1,
+	NEXBOX_HELD_BY_WATCH = 2 /* nex-box looks now and then, and ends the box */
+};
+
+/**
+ * struct nexbox_limit_report - a limit that was asked for
+ * @limit:   enum nexbox_limit
+ * @held_by: enum nexbox_holder
+ * @max:     what was allowed: bytes, processes, thousandths of a processor, ms
+ * @peak:    the most that was used; UINT64_MAX: not known
+ */
+struct nexbox_limit_report {
+	uint32_t limit;
+	uint32_t held_by;
+	uint64_t max;
+	uint64_t peak;
 };
 
 /**
@@ -407,6 +442,12 @@ enum nexbox_limit {
  * @guarded:     array of @n_guarded: what must not, or cannot, be promoted
  * @left_out:    array of @n_left_out: changes that were not promoted although the
  *               rest was, or would have been, and why
+ * @limits:      array of @n_limits: those that were asked for
+ * @cpu_time_micros: of all that ran in the box; UINT64_MAX here and below: not known
+ * @peak_memory_bytes: of the box, where a control group counted it; else of its
+ *               largest process
+ * @bytes_written: to disks, rewriting included
+ * @processes:   the most that there were at once, threads included
  */
 struct nexbox_outcome {
 	size_t size;
@@ -452,6 +493,12 @@ struct nexbox_outcome {
 	size_t n_passed_over;
 	const struct nexbox_objection *left_out;
 	size_t n_left_out;
+	const struct nexbox_limit_report *limits;
+	size_t n_limits;
+	uint64_t cpu_time_micros;
+	uint64_t peak_memory_bytes;
+	uint64_t bytes_written;
+	uint64_t processes;
 };
 
 /**

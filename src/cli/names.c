@@ -29,11 +29,9 @@ const struct nx_cli_name nx_cli_signal_names[] = {
 
 /* The deadline has a sentence of its own, and kept output is cut without harm to the command. */
 const struct nx_cli_name nx_cli_limit_names[] = {
-	{ NEXBOX_LIMIT_MEMORY, "memory" },
-	{ NEXBOX_LIMIT_PIDS, "processes" },
-	{ NEXBOX_LIMIT_CPU_TIME, "cpu time" },
-	{ NEXBOX_LIMIT_DISK, "disk" },
-	{ 0, NULL },
+	{ NEXBOX_LIMIT_MEMORY, "memory" },     { NEXBOX_LIMIT_PIDS, "processes" },
+	{ NEXBOX_LIMIT_CPU_TIME, "cpu time" }, { NEXBOX_LIMIT_DISK, "disk" },
+	{ NEXBOX_LIMIT_CPUS, "processors" },   { 0, NULL },
 };
 
 const struct nx_cli_name nx_cli_kind_names[] = {

@@ -115,6 +115,16 @@ static bool store_size(const struct nx_cli_option *row, const char *value, void 
 	return false;
 }
 
+static bool store_thousandths(const struct nx_cli_option *row, const char *value, void *field,
+                              struct nx_cli_text *complaint)
+{
+	if (nx_cli_thousandths_parse(value, field))
+		return true;
+	complain_of_value(row, value, complaint);
+	nx_cli_text_add(complaint, "a number, such as 2 or 0.5");
+	return false;
+}
+
 static bool store_descriptor(const struct nx_cli_option *row, const char *value, void *field,
                              struct nx_cli_text *complaint)
 {
@@ -270,6 +280,7 @@ static store_function *const stores[] = {
 	[NX_CLI_OPTION_COUNT] = store_count,
 	[NX_CLI_OPTION_DURATION] = store_duration,
 	[NX_CLI_OPTION_SIZE] = store_size,
+	[NX_CLI_OPTION_THOUSANDTHS] = store_thousandths,
 	[NX_CLI_OPTION_DESCRIPTOR] = store_descriptor,
 	[NX_CLI_OPTION_GUARANTEES] = store_guarantees,
 	[NX_CLI_OPTION_VARIABLE] = store_variable,

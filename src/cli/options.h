@@ -21,22 +21,23 @@
 
 /** enum nx_cli_option_kind - what the value is, and the type of the field that it fills */
 enum nx_cli_option_kind {
-	NX_CLI_OPTION_SET,        /* int: the row's @value; no value on the command line */
-	NX_CLI_OPTION_HELP,       /* int: the same, and parsing ends here */
-	NX_CLI_OPTION_FLAG,       /* uint32_t: the row's @value is or-ed in; likewise */
-	NX_CLI_OPTION_CHOICE,     /* int: the value of one of the row's @choices */
-	NX_CLI_OPTION_WORD,       /* const char *: any word but the empty one */
-	NX_CLI_OPTION_DIRECTORY,  /* const char *: the same; completed as a directory */
-	NX_CLI_OPTION_NUMBER,     /* uint64_t, in ms */
-	NX_CLI_OPTION_COUNT,      /* uint64_t */
-	NX_CLI_OPTION_DURATION,   /* uint64_t, in ms */
-	NX_CLI_OPTION_SIZE,       /* uint64_t, in bytes */
-	NX_CLI_OPTION_DESCRIPTOR, /* int */
-	NX_CLI_OPTION_GUARANTEES, /* uint32_t: enum nexbox_guarantee */
-	NX_CLI_OPTION_VARIABLE,   /* struct nx_cli_variables: appended */
-	NX_CLI_OPTION_GRANT,      /* struct nx_cli_grants: appended, of kind @value */
-	NX_CLI_OPTION_PATTERN,    /* struct nx_cli_patterns: appended; "*" when there is no value */
-	NX_CLI_OPTION_CODES,      /* struct nx_cli_codes: added */
+	NX_CLI_OPTION_SET,         /* int: the row's @value; no value on the command line */
+	NX_CLI_OPTION_HELP,        /* int: the same, and parsing ends here */
+	NX_CLI_OPTION_FLAG,        /* uint32_t: the row's @value is or-ed in; likewise */
+	NX_CLI_OPTION_CHOICE,      /* int: the value of one of the row's @choices */
+	NX_CLI_OPTION_WORD,        /* const char *: any word but the empty one */
+	NX_CLI_OPTION_DIRECTORY,   /* const char *: the same; completed as a directory */
+	NX_CLI_OPTION_NUMBER,      /* uint64_t, in ms */
+	NX_CLI_OPTION_COUNT,       /* uint64_t */
+	NX_CLI_OPTION_DURATION,    /* uint64_t, in ms */
+	NX_CLI_OPTION_SIZE,        /* uint64_t, in bytes */
+	NX_CLI_OPTION_THOUSANDTHS, /* uint64_t: a number with up to three decimals, times 1000 */
+	NX_CLI_OPTION_DESCRIPTOR,  /* int */
+	NX_CLI_OPTION_GUARANTEES,  /* uint32_t: enum nexbox_guarantee */
+	NX_CLI_OPTION_VARIABLE,    /* struct nx_cli_variables: appended */
+	NX_CLI_OPTION_GRANT,       /* struct nx_cli_grants: appended, of kind @value */
+	NX_CLI_OPTION_PATTERN, /* struct nx_cli_patterns: appended; "*" when there is no value */
+	NX_CLI_OPTION_CODES,   /* struct nx_cli_codes: added */
 };
 
 /** enum nx_cli_option_status - whether this version has it */

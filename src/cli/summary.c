@@ -159,6 +159,39 @@ static void add_not_found(struct nx_cli_text *text, const struct nexbox_outcome 
 		nx_cli_text_add(text, ": %s", strerror(error->os_code));
 }
 
+/* " (limit 20)", where the limit was asked for and is no floor of nex-box's own. */
+static void add_limit(struct nx_cli_text *text, const struct nexbox_outcome *outcome,
+                      uint32_t number)
+{
+	for (size_t i = 0; i < outcome->n_limits; i++) {
+		const struct nexbox_limit_report *limit = &outcome->limits[i];
+
+		if (limit->limit != number)
+			continue;
+		nx_cli_text_add(text, " (limit ");
+		if (number == NEXBOX_LIMIT_CPU_TIME)
+			add_duration(text, limit->max);
+		else if (number == NEXBOX_LIMIT_PIDS)
+			nx_cli_text_add(text, "%" PRIu64, limit->max);
+		else
+			nx_cli_text_add(text, "%" PRIu64 " bytes", limit->max);
+		nx_cli_text_add(text, ")");
+	}
+}
+
+static void add_loose_limits(struct nx_cli_text *text, const struct nexbox_outcome *outcome)
+{
+	const char *separator = "; not enforced: ";
+
+	for (size_t i = 0; i < outcome->n_limits; i++) {
+		if (outcome->limits[i].held_by != NEXBOX_HELD_BY_NOBODY)
+			continue;
+		nx_cli_text_add(text, "%s%s", separator,
+		                nx_cli_name(nx_cli_limit_names, outcome->limits[i].limit));
+		separator = ", ";
+	}
+}
+
 static void add_end(struct nx_cli_text *text, const struct nx_cli_run_options *options,
                     const struct nexbox_outcome *outcome)
 {
@@ -185,6 +218,7 @@ static void add_end(struct nx_cli_text *text, const struct nx_cli_run_options *o
 	for (const struct nx_cli_name *limit = nx_cli_limit_names; limit->name; limit++) {
 		if (outcome->limits_hit & limit->number) {
 			nx_cli_text_add(text, "%s%s", separator, limit->name);
+			add_limit(text, outcome, limit->number);
 			separator = ", ";
 		}
 	}
@@ -287,6 +321,7 @@ static void add_result(struct nx_cli_text *text, const struct nx_cli_run_options
 		nx_cli_text_add(text, "; thrown away outside the workspace: ");
 		add_paths(text, outcome->outside_writes, outcome->n_outside_writes);
 	}
+	add_loose_limits(text, outcome);
 	if (missing) {
 		nx_cli_text_add(text, "; ");
 		emphasis(text, color, true);

@@ -51,6 +51,26 @@ bool nx_cli_duration_parse(const char *text, uint64_t *ret_duration_ms)
 	return parse(text, durations, ret_duration_ms);
 }
 
+bool nx_cli_thousandths_parse(const char *text, uint64_t *ret_thousandths)
+{
+	size_t n = strspn(text, "0123456789");
+	uint64_t value = 0;
+	uint64_t digits = 3;
+
+	if (n == 0 || n > 15)
+		return false;
+	for (size_t i = 0; i < n; i++)
+		value = value * 10 + (uint64_t)(text[i] - '0');
+	text += n;
+	if (*text == '.' && text[1] != '\0')
+		for (text++; *text >= '0' && *text <= '9' && digits > 0; digits--)
+			value = value * 10 + (uint64_t)(*text++ - '0');
+	for (; digits > 0; digits--)
+		value *= 10;
+	*ret_thousandths = value;
+	return *text == '\0';
+}
+
 bool nx_cli_size_parse(const char *text, uint64_t *ret_size_bytes)
 {
 	return parse(text, sizes, ret_size_bytes);

@@ -3,7 +3,7 @@
 
 /*
  * Numbers as options take them: digits and, where a unit belongs, one of its
- * exact words. No sign, no space, no fraction, nothing after it, no overflow: a
+ * exact words. No sign, no space, no fraction (but of processors), nothing after it, no overflow: a
  * deadline that was misread is a deadline that nobody asked for.
  */
 
@@ -18,3 +18,6 @@ bool nx_cli_duration_parse(const char *text, uint64_t *ret_duration_ms);
 
 /** nx_cli_size_parse() - "4096", "64K", "64M", "2G" (1024) */
 bool nx_cli_size_parse(const char *text, uint64_t *ret_size_bytes);
+
+/** nx_cli_thousandths_parse() - "2", "0.5", "1.125", times 1000 */
+bool nx_cli_thousandths_parse(const char *text, uint64_t *ret_thousandths);

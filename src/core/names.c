@@ -56,12 +56,16 @@ const struct nx_name nx_commit_names[] = {
 };
 
 const struct nx_name nx_limit_names[] = {
-	{ NEXBOX_LIMIT_DEADLINE, "deadline" },
-	{ NEXBOX_LIMIT_MEMORY, "memory" },
-	{ NEXBOX_LIMIT_PIDS, "pids" },
-	{ NEXBOX_LIMIT_CPU_TIME, "cpu-time" },
-	{ NEXBOX_LIMIT_DISK, "disk" },
-	{ NEXBOX_LIMIT_OUTPUT, "output" },
+	{ NEXBOX_LIMIT_DEADLINE, "deadline" }, { NEXBOX_LIMIT_MEMORY, "memory" },
+	{ NEXBOX_LIMIT_PIDS, "pids" },         { NEXBOX_LIMIT_CPU_TIME, "cpu-time" },
+	{ NEXBOX_LIMIT_DISK, "disk" },         { NEXBOX_LIMIT_OUTPUT, "output" },
+	{ NEXBOX_LIMIT_CPUS, "cpus" },         { 0, NULL },
+};
+
+const struct nx_name nx_holder_names[] = {
+	{ NEXBOX_HELD_BY_NOBODY, "nobody" },
+	{ NEXBOX_HELD_BY_KERNEL, "kernel" },
+	{ NEXBOX_HELD_BY_WATCH, "watch" },
 	{ 0, NULL },
 };
 

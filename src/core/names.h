@@ -22,6 +22,7 @@ extern const struct nx_name nx_commit_names[];
 extern const struct nx_name nx_limit_names[];
 extern const struct nx_name nx_transaction_names[];
 extern const struct nx_name nx_recovery_names[];
+extern const struct nx_name nx_holder_names[];
 
 /**
  * nx_name_of() - the word for a number

@@ -38,6 +38,10 @@ struct nx_outcome *nx_outcome_new(const char *const *argv)
 		.strategy = "",
 		.tier = "",
 		.commit_reason = "",
+		.cpu_time_micros = UINT64_MAX,
+		.peak_memory_bytes = UINT64_MAX,
+		.bytes_written = UINT64_MAX,
+		.processes = UINT64_MAX,
 	};
 	return nx_take(&outcome);
 }
@@ -271,6 +275,37 @@ static void write_passed_over(struct nx_json *json, const struct nexbox_outcome 
 	nx_json_close(json, ']');
 }
 
+static void write_figure(struct nx_json *json, const char *key, uint64_t value)
+{
+	if (value == UINT64_MAX)
+		nx_json_null(json, key);
+	else
+		nx_json_number(json, key, (int64_t)value);
+}
+
+static void write_limits(struct nx_json *json, const struct nexbox_outcome *outcome)
+{
+	nx_json_open(json, "limits", '{');
+	for (size_t i = 0; i < outcome->n_limits; i++) {
+		const struct nexbox_limit_report *report = &outcome->limits[i];
+
+		nx_json_open(json, nx_name_of(nx_limit_names, report->limit), '{');
+		write_figure(json, "limit", report->max);
+		write_figure(json, "peak", report->peak);
+		nx_json_string(json, "held_by", nx_name_of(nx_holder_names, report->held_by));
+		nx_json_close(json, '}');
+	}
+	nx_json_close(json, '}');
+	nx_json_open(json, "usage", '{');
+	write_figure(json, "cpu_time_ms",
+	             outcome->cpu_time_micros == UINT64_MAX ? UINT64_MAX :
+	                                                      outcome->cpu_time_micros / 1000);
+	write_figure(json, "peak_memory_bytes", outcome->peak_memory_bytes);
+	write_figure(json, "bytes_written", outcome->bytes_written);
+	write_figure(json, "processes", outcome->processes);
+	nx_json_close(json, '}');
+}
+
 static void write_end(struct nx_json *json, const struct nexbox_outcome *outcome)
 {
 	if (outcome->exit_code < 0)
@@ -325,6 +360,7 @@ int nx_outcome_write_json(const struct nexbox_outcome *outcome, bool with_output
 	}
 	nx_json_bool(json, "stdout_truncated", outcome->stdout_truncated);
 	nx_json_bool(json, "stderr_truncated", outcome->stderr_truncated);
+	write_limits(json, outcome);
 	nx_json_close(json, '}');
 	return nx_json_finish(json);
 }

@@ -22,6 +22,7 @@ struct nx_outcome {
 	struct nexbox_objection *left_out;
 	const char **outside_writes;
 	size_t outside_capacity;
+	struct nexbox_limit_report limits[5]; /* one of each there can be */
 	struct nexbox_passed_over *passed_over;
 	size_t passed_over_capacity;
 	struct nx_kept kept_stdout;

@@ -23,6 +23,7 @@
 #include "core/staging.h"
 #include "core/store.h"
 #include "core/supervise.h"
+#include "core/watch.h"
 #include "platform/fs.h"
 
 /*
@@ -42,6 +43,7 @@ struct run {
 	struct nx_supervisor *supervisor;
 	struct nx_enclave *enclave;
 	struct nx_end end;
+	struct nx_watch watch;
 	int undo_fd;
 	int staged_fd;        /* what is promoted of a clone */
 	struct timespec line; /* the start of the box, for drift */
@@ -70,6 +72,8 @@ static void end_attempt(struct run *run)
 	if (run->enclave)
 		run->enclave = run->tier->free(run->enclave);
 	run->supervisor = nx_supervisor_free(run->supervisor);
+	nx_watch_fini(&run->watch);
+	run->watch.since = (struct timespec){ 0 };
 	remove_session(run);
 	nx_baseline_fini(&run->baseline);
 	run->view = (struct nx_view)NX_VIEW_INIT;
@@ -110,14 +114,16 @@ static int check_guarantees(const struct run *run, struct nexbox_error *err)
 
 static int start(struct run *run, struct nexbox_error *err)
 {
-	struct nx_start start = { .helper = run->options->helper };
+	struct nx_start start = { .helper = run->options->helper, .limits = &run->spec.limits };
 	int r;
 
 	if (run->options->flags & NEXBOX_RUN_NET_HOST)
 		start.flags |= NX_START_NET_HOST;
 	if (run->options->flags & NEXBOX_RUN_FORK)
 		start.flags |= NX_START_FORK;
-	if (!(run->options->flags & NEXBOX_RUN_BEST_EFFORT))
+	if (run->options->flags & NEXBOX_RUN_BEST_EFFORT)
+		start.flags |= NX_START_BEST_EFFORT;
+	else
 		start.require = run->spec.require;
 	r = run->tier->start(&start, &run->enclave, err);
 	if (r < 0)
@@ -204,6 +210,18 @@ static int take_snapshot(struct run *run, struct nexbox_error *err)
 	               0;
 }
 
+/* What is in a clone already takes no room of what the box may write. */
+static int draw_watch_line(struct run *run, struct nexbox_error *err)
+{
+	int r = 0;
+
+	if (run->spec.limits.disk_bytes)
+		r = nx_fs_draw_line(run->view.session_fd, &run->watch.since);
+	return r < 0 ? nx_fail(err, NEXBOX_E_SYSTEM, -r, "clone", "cannot tell the time of '%s'",
+	                       nx_quote(run->view.session)) :
+	               0;
+}
+
 static int clone_tree(struct run *run, struct nexbox_error *err)
 {
 	struct nx_clone clone = {
@@ -222,6 +240,8 @@ static int clone_tree(struct run *run, struct nexbox_error *err)
 	if (r == 0 && fstat(run->view.upper_fd, &run->view.upper_root) < 0)
 		r = nx_fail(err, NEXBOX_E_SYSTEM, errno, "clone",
 		            "cannot look at the clone of '%s'", nx_quote(run->spec.workspace));
+	if (r == 0)
+		r = draw_watch_line(run, err);
 	/* No secret: the user may want another strategy. */
 	for (size_t i = 0; r == 0 && i < run->baseline.n_unseen; i++)
 		r = nx_outcome_deny(run->outcome, run->baseline.unseen[i], err);
@@ -265,11 +285,26 @@ static int make_view(struct run *run, struct nexbox_error *err)
 }
 
 /* Called while the command runs, on a core that has nothing else to do. */
-static void on_started(void *userdata)
+static uint64_t on_started(void *userdata)
 {
-	const struct run *run = userdata;
+	struct run *run = userdata;
+	uint64_t due_micros;
 
+	run->watch.tier = run->tier;
+	run->watch.enclave = run->enclave;
+	run->watch.limits = &run->spec.limits;
+	run->watch.upper_fd = run->view.upper_fd;
+	run->watch.scratch_fd = run->end.scratch_fd;
+	due_micros = nx_watch_begin(&run->watch);
 	run->view.strategy->settle(&run->view);
+	return due_micros;
+}
+
+static uint64_t on_tick(void *userdata, uint32_t *ret_hit)
+{
+	struct run *run = userdata;
+
+	return nx_watch_look(&run->watch, ret_hit);
 }
 
 static int supervise(struct run *run, struct nexbox_error *err)
@@ -279,10 +314,71 @@ static int supervise(struct run *run, struct nexbox_error *err)
 
 	/* The enclave mounts meanwhile; the notes are there before anything is written. */
 	nx_session_note(run->session);
-	r = nx_supervisor_run(run->supervisor, run->tier, run->enclave, on_started, run, may_hurry,
-	                      &run->end, err);
+	r = nx_supervisor_run(run->supervisor, run->tier, run->enclave, on_started, on_tick, run,
+	                      may_hurry, &run->end, err);
+	if (r == 0 && run->end.started)
+		run->end.limits_hit |= nx_watch_end(&run->watch);
 	run->supervisor = nx_supervisor_free(run->supervisor);
 	return r;
+}
+
+/* Who holds a limit that was asked for, how far it was used. */
+static void report_limit(struct nx_outcome *outcome, const struct nx_measure *measure,
+                         enum nexbox_limit limit, uint64_t max, uint64_t peak)
+{
+	struct nexbox_limit_report *report = &outcome->limits[outcome->public.n_limits];
+
+	if (max == 0)
+		return;
+	*report = (struct nexbox_limit_report){
+		.limit = limit,
+		.held_by = measure->kernel & limit  ? NEXBOX_HELD_BY_KERNEL :
+		           measure->watched & limit ? NEXBOX_HELD_BY_WATCH :
+		                                      NEXBOX_HELD_BY_NOBODY,
+		.max = max,
+		.peak = peak,
+	};
+	outcome->public.n_limits++;
+}
+
+static void report_limits(struct run *run)
+{
+	struct nx_outcome *outcome = run->outcome;
+	struct nexbox_outcome *public = &outcome->public;
+	const struct nx_limits *limits = &run->spec.limits;
+	const struct nx_watch *watch = &run->watch;
+	struct nx_measure measure = watch->measure;
+	const struct nx_usage *usage = &measure.usage;
+
+	if (!run->end.started)
+		return;
+	measure.watched |= NEXBOX_LIMIT_DISK;
+	public->cpu_time_micros = usage->cpu_time_micros;
+	public->peak_memory_bytes = usage->peak_memory_bytes;
+	public->bytes_written = usage->bytes_written;
+	public->processes = usage->processes;
+	public->limits = outcome->limits;
+	report_limit(outcome, &measure, NEXBOX_LIMIT_MEMORY, limits->memory_bytes,
+	             usage->peak_memory_bytes);
+	report_limit(outcome, &measure, NEXBOX_LIMIT_PIDS, limits->pids, usage->processes);
+	report_limit(outcome, &measure, NEXBOX_LIMIT_CPUS, limits->cpus_milli, NX_UNKNOWN);
+	report_limit(outcome, &measure, NEXBOX_LIMIT_CPU_TIME, limits->cpu_time_ms,
+	             usage->cpu_time_micros == NX_UNKNOWN ? NX_UNKNOWN :
+	                                                    usage->cpu_time_micros / 1000);
+	report_limit(outcome, &measure, NEXBOX_LIMIT_DISK, limits->disk_bytes,
+	             watch->disk_peak_bytes);
+	if (watch->is_at_floor)
+		(void)nx_fail(&public->error, NEXBOX_E_SYSTEM, ENOSPC, "limits",
+		              "the disk of '%s' came down to %llu MiB free, and the box was ended "
+		              "before it was full",
+		              nx_quote(run->spec.workspace),
+		              (unsigned long long)(watch->lowest_bytes >> 20));
+}
+
+/* By the deadline, or by a limit that ends a box: whatever the command made of it. */
+static bool was_ended(const struct run *run)
+{
+	return run->end.timed_out || (run->end.limits_hit & NX_WATCH_DEADLY);
 }
 
 static void report_end(struct run *run)
@@ -290,17 +386,20 @@ static void report_end(struct run *run)
 	struct nexbox_outcome *public = &run->outcome->public;
 	const struct nx_end *end = &run->end;
 
-	public->exit_code = end->timed_out ? -1 : end->exit_code;
-	public->signal_number = end->timed_out ? 0 : end->signal_number;
+	public->exit_code = was_ended(run) ? -1 : end->exit_code;
+	public->signal_number = end->timed_out ? 0 : was_ended(run) ? SIGKILL : end->signal_number;
 	public->timed_out = end->timed_out;
 	public->unreaped = end->unreaped;
 	public->guarantees = end->guarantees | run->strategy->guarantees;
 	public->clone_duration_micros = run->view.make_micros + end->make_micros;
 	public->strategy = run->strategy->name;
 	public->tier = run->tier->name;
+	public->limits_hit |= end->limits_hit;
 	if (end->timed_out) {
 		public->limits_hit |= NEXBOX_LIMIT_DEADLINE;
 		public->status = 124;
+	} else if (was_ended(run)) {
+		public->status = 128 + SIGKILL;
 	} else if (!end->started && end->os_code) {
 		public->status = end->os_code == ENOENT || end->os_code == ENOTDIR ? 127 : 126;
 		public->error = (struct nexbox_error){ 0 };
@@ -318,6 +417,7 @@ static void report_end(struct run *run)
 	public->stderr_truncated = run->outcome->kept_stderr.truncated;
 	if (public->stdout_truncated || public->stderr_truncated)
 	public->limits_hit |= NEXBOX_LIMIT_OUTPUT;
+	report_limits(run);
 }
 
 /*
@@ -336,7 +436,7 @@ static int find_changes(struct run *run, struct nexbox_error *err)
 		.workspace_fd = run->spec.workspace_fd,
 		.workspace = run->spec.workspace,
 		/* Whoever set a deadline does not want to wait for hashes behind it. */
-		.flags = run->end.timed_out || run->end.interrupted || run->end.given_up ?
+		.flags = was_ended(run) || run->end.interrupted || run->end.given_up ?
 		                 NX_CHANGESET_QUICK :
 		                 0,
 	};
@@ -525,21 +625,21 @@ static bool may_promote(struct run *run)
 		set_commit(run, NEXBOX_COMMIT_COMMAND_FAILED, "the run was given up by its caller");
 		return false;
 	}
-	if (is_success(run) && end->interrupted && !end->timed_out) {
+	if (is_success(run) && end->interrupted && !was_ended(run)) {
 		not_promoted(run, NEXBOX_COMMIT_COMMAND_FAILED,
 		             "the run was interrupted by a signal");
 		return false;
 	}
-	if (is_success(run) && end->unreaped && !end->timed_out) {
+	if (is_success(run) && end->unreaped && !was_ended(run)) {
 		not_promoted(run, NEXBOX_COMMIT_COMMAND_FAILED,
 		             "a process of the box could not be ended, and may still write");
 		return false;
 	}
-	if (is_success(run) && end->broken && !end->timed_out) {
+	if (is_success(run) && end->broken && !was_ended(run)) {
 		not_promoted(run, NEXBOX_COMMIT_FAILED, view_broke);
 		return false;
 	}
-	if (!is_success(run) || end->timed_out) {
+	if (!is_success(run) || was_ended(run)) {
 		set_commit(run, NEXBOX_COMMIT_COMMAND_FAILED, "");
 		return false;
 	}
@@ -781,6 +881,7 @@ int nx_run(const struct nexbox_run_options *options, const struct nx_platform *p
 		.spec = { .workspace_fd = -1 },
 		.view = NX_VIEW_INIT,
 		.end = { .exit_code = -1, .scratch_fd = -1 },
+		.watch = { .sizer = { .root_fd = -1 } },
 		.undo_fd = -1,
 		.baseline = NX_BASELINE_INIT,
 		.staged_fd = -1,

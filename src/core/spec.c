@@ -18,6 +18,13 @@
 #define KNOWN_GUARANTEES \
 	(NEXBOX_REQUIRE_DEFAULT | NEXBOX_GUARANTEE_SAME_PATH | NEXBOX_GUARANTEE_SNAPSHOT)
 
+/* Beyond these, what is worked out from a limit could overflow. */
+#define COUNT_MAX 1000000000u
+#define SIZE_MAX_BYTES (UINT64_C(1) << 60)
+
+/* The kernel's smallest share: 1 ms in 100. */
+#define CPUS_MIN_MILLI 10
+
 static int check_numbers(struct nx_spec *spec, struct nexbox_error *err)
 {
 	const struct nexbox_run_options *options = spec->options;
@@ -40,6 +47,21 @@ static int check_numbers(struct nx_spec *spec, struct nexbox_error *err)
 		return nx_fail(err, NEXBOX_E_INVALID, 0, "spec",
 		               "a grace of %llu ms needs a deadline that is longer",
 		               (unsigned long long)options->grace_ms);
+	if (options->cpus_max_milli > 0 && options->cpus_max_milli < CPUS_MIN_MILLI)
+		return nx_fail(err, NEXBOX_E_INVALID, 0, "spec",
+		               "less than 0.01 processors is not enough to run at all");
+	if (options->cpus_max_milli > COUNT_MAX || options->pids_max > COUNT_MAX ||
+	    options->memory_max_bytes > SIZE_MAX_BYTES || options->disk_max_bytes > SIZE_MAX_BYTES ||
+	    options->cpu_time_max_ms > SIZE_MAX_BYTES / 1000)
+		return nx_fail(err, NEXBOX_E_INVALID, 0, "spec",
+		               "a limit is larger than any machine: leave it out");
+	spec->limits = (struct nx_limits){
+		.memory_bytes = options->memory_max_bytes,
+		.pids = options->pids_max,
+		.cpus_milli = options->cpus_max_milli,
+		.cpu_time_ms = options->cpu_time_max_ms,
+		.disk_bytes = options->disk_max_bytes,
+	};
 	spec->require = options->require;
 	if (options->flags & NEXBOX_RUN_NET_HOST)
 		spec->require &= ~(uint32_t)NEXBOX_GUARANTEE_NET;

@@ -23,6 +23,7 @@
  * @envp:         the command's environment
  * @require:      guarantees that must hold
  * @commit:       rules of a promotion
+ * @limits:       what the box may use
  */
 struct nx_spec {
 	const struct nexbox_run_options *options;
@@ -39,6 +40,7 @@ struct nx_spec {
 	const char *const *envp;
 	uint32_t require;
 	struct nx_commit_rules commit;
+	struct nx_limits limits;
 };
 
 /**

@@ -13,6 +13,7 @@
 
 #include "core/pump.h"
 #include "core/terminal.h"
+#include "core/watch.h"
 #include "platform/fs.h"
 
 /* How long a killed box may take to be gone before it is called unreaped. */
@@ -44,7 +45,8 @@ struct nx_supervisor {
 	const struct nx_tier *tier;
 	struct nx_enclave *enclave;
 	struct nx_end *end;
-	void (*on_started)(void *userdata);
+	uint64_t (*on_started)(void *userdata);
+	uint64_t (*on_tick)(void *userdata, uint32_t *ret_hit);
 	void *userdata;
 	bool may_hurry;
 	struct nx_pump *pumps; /* N_PUMPS of them */
@@ -59,6 +61,7 @@ struct nx_supervisor {
 	int64_t deadline_ns;
 	int64_t grace_ns;
 	int64_t killed_ns;
+	int64_t tick_ns;
 	int64_t linger_ns; /* until then the rest of the terminal may come */
 	int64_t wake_ns;   /* when the caller is asked next */
 	bool over;         /* the command has ended, or never started */
@@ -330,6 +333,17 @@ static void take_results(struct nx_end *end, const struct nx_event *event)
 		end->make_micros = event->make_micros;
 }
 
+/* Whoever watches the limits has a look. */
+static void tick(struct nx_supervisor *supervisor)
+{
+	uint64_t pause_micros = supervisor->on_tick(supervisor->userdata,
+	                                            &supervisor->end->limits_hit);
+
+	supervisor->tick_ns = now_ns() + (int64_t)pause_micros * 1000;
+	if (supervisor->end->limits_hit & NX_WATCH_DEADLY)
+		kill_box(supervisor);
+}
+
 static int handle_event(struct nx_supervisor *supervisor, struct nexbox_error *err)
 {
 	struct nx_end *end = supervisor->end;
@@ -352,7 +366,8 @@ static int handle_event(struct nx_supervisor *supervisor, struct nexbox_error *e
 		begin_time(supervisor);
 		if (supervisor->early_signal)
 			supervisor->tier->signal(supervisor->enclave, supervisor->early_signal);
-		supervisor->on_started(supervisor->userdata);
+		supervisor->tick_ns = (int64_t)supervisor->on_started(supervisor->userdata) * 1000 +
+		                      now_ns();
 		return 0;
 	case NX_EVENT_NOT_STARTED:
 		end->os_code = event.os_code;
@@ -360,6 +375,9 @@ static int handle_event(struct nx_supervisor *supervisor, struct nexbox_error *e
 		return 0;
 	case NX_EVENT_STOPPED:
 		pause_job(supervisor, event.signal_number);
+		return 0;
+	case NX_EVENT_LIMIT:
+		tick(supervisor);
 		return 0;
 	case NX_EVENT_EXITED:
 		end->exit_code = event.exit_code;
@@ -435,6 +453,8 @@ static int64_t next_due(const struct nx_supervisor *supervisor)
 		return supervisor->linger_ns;
 	if (supervisor->deadline_ns)
 		due = supervisor->deadline_ns;
+	if (supervisor->tick_ns && supervisor->tick_ns < due)
+		due = supervisor->tick_ns;
 	if (supervisor->grace_ns && supervisor->grace_ns < due)
 		due = supervisor->grace_ns;
 	return due;
@@ -473,6 +493,8 @@ static void handle_time(struct nx_supervisor *supervisor)
 	if (supervisor->deadline_ns && now >= supervisor->deadline_ns) {
 		supervisor->end->timed_out = true;
 		kill_box(supervisor);
+	} else if (supervisor->tick_ns && now >= supervisor->tick_ns) {
+		tick(supervisor);
 	}
 }
 
@@ -605,7 +627,8 @@ static void close_dry(struct nx_pump *pump)
 static void drain(struct nx_supervisor *supervisor)
 {
 	struct nx_end *end = supervisor->end;
-	bool killed = end->timed_out || end->unreaped || end->given_up || supervisor->n_signals > 1;
+	bool killed = end->timed_out || (end->limits_hit & NX_WATCH_DEADLY) || end->unreaped ||
+	              end->given_up || supervisor->n_signals > 1;
 	int64_t due = NEVER;
 
 	if (killed)
@@ -673,7 +696,8 @@ static void settle_input(struct nx_supervisor *supervisor)
 }
 
 int nx_supervisor_run(struct nx_supervisor *supervisor, const struct nx_tier *tier,
-                      struct nx_enclave *enclave, void (*on_started)(void *), void *userdata,
+                      struct nx_enclave *enclave, uint64_t (*on_started)(void *),
+                      uint64_t (*on_tick)(void *, uint32_t *ret_hit), void *userdata,
                       bool may_hurry, struct nx_end *ret_end, struct nexbox_error *err)
 {
 	struct timespec none = { 0 };
@@ -688,6 +712,7 @@ int nx_supervisor_run(struct nx_supervisor *supervisor, const struct nx_tier *ti
 	supervisor->enclave = enclave;
 	supervisor->end = ret_end;
 	supervisor->on_started = on_started;
+	supervisor->on_tick = on_tick;
 	supervisor->userdata = userdata;
 	supervisor->may_hurry = may_hurry;
 	supervisor->wake_ns = now_ns() + WAKE_NS;

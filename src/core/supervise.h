@@ -28,6 +28,7 @@ struct nx_supervisor;
  * @alone:        the enclave's first process was the last one left when it said so:
  *                nothing can write any more, though the enclave may still be dying
  * @broken:       the view broke while the command ran: its changes are not complete
+ * @limits_hit:   enum nexbox_limit that on_tick() has told of
  * @unreaped:     something could not be killed within a second
  * @output_error: errno with which the caller's output could not be written; a
  *                reader that went away is none
@@ -45,6 +46,7 @@ struct nx_end {
 	bool given_up;
 	bool alone;
 	bool broken;
+	uint32_t limits_hit;
 	bool unreaped;
 	int output_error;
 	uint64_t make_micros;
@@ -76,8 +78,12 @@ int nx_supervisor_new(const struct nexbox_run_options *options, struct nx_kept *
  * @supervisor: (borrowed)
  * @tier:       (borrowed) that @enclave is of
  * @enclave:    (borrowed)
- * @on_started: called once, when the command has started
- * @userdata:   its argument
+ * @on_started: called once, when the command has started; returns in how many
+ *              microseconds on_tick() is due
+ * @on_tick:    called when it is due, and when the enclave tells of a limit: *ret_hit
+ *              goes to nx_end.limits_hit, and one of NX_WATCH_DEADLY ends the box.
+ *              Returns when it is due again
+ * @userdata:   their argument
  * @may_hurry:  come back as soon as nothing can write any more; else when the
  *              enclave is dead
  * @ret_end:    (out) also set, in part, on failure
@@ -89,7 +95,8 @@ int nx_supervisor_new(const struct nexbox_run_options *options, struct nx_kept *
  * Context: any thread; not after fork.
  */
 int nx_supervisor_run(struct nx_supervisor *supervisor, const struct nx_tier *tier,
-                      struct nx_enclave *enclave, void (*on_started)(void *), void *userdata,
+                      struct nx_enclave *enclave, uint64_t (*on_started)(void *),
+                      uint64_t (*on_tick)(void *, uint32_t *ret_hit), void *userdata,
                       bool may_hurry, struct nx_end *ret_end, struct nexbox_error *err);
 
 /**

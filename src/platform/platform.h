@@ -27,8 +27,49 @@ struct nx_enclave; /* a started enclave; its body is the platform's own */
 
 /** enum nx_start_flags - bits of nx_start.flags */
 enum nx_start_flags {
-	NX_START_NET_HOST = 1u << 0, /* the host's network instead of none */
-	NX_START_FORK = 1u << 1,     /* fork the caller instead of executing the helper */
+	NX_START_NET_HOST = 1u << 0,    /* the host's network instead of none */
+	NX_START_FORK = 1u << 1,        /* fork the caller instead of executing the helper */
+	NX_START_BEST_EFFORT = 1u << 2, /* a limit that cannot be held is reported, not refused */
+};
+
+/** struct nx_limits - what an enclave may use; 0: no limit */
+struct nx_limits {
+	uint64_t memory_bytes;
+	uint64_t pids;
+	uint64_t cpus_milli; /* thousandths of a processor */
+	uint64_t cpu_time_ms;
+	uint64_t disk_bytes; /* held by core; a tier helps where the kernel does */
+};
+
+/* A figure that nobody knows here. */
+#define NX_UNKNOWN UINT64_MAX
+
+/** struct nx_usage - what an enclave has used; NX_UNKNOWN */
+struct nx_usage {
+	uint64_t cpu_time_micros;
+	uint64_t peak_memory_bytes; /* of all of it, or of its largest process */
+	uint64_t bytes_written;     /* to disks */
+	uint64_t processes;         /* the most at once, threads included */
+};
+
+#define NX_USAGE_UNKNOWN                                     \
+	((struct nx_usage){ .cpu_time_micros = NX_UNKNOWN,   \
+	                    .peak_memory_bytes = NX_UNKNOWN, \
+	                    .bytes_written = NX_UNKNOWN,     \
+	                    .processes = NX_UNKNOWN })
+
+/**
+ * struct nx_measure - what there is to say about an enclave's limits
+ * @hit:     enum nexbox_limit that were hit
+ * @kernel:  those that the kernel holds
+ * @watched: those that are looked at, and whose hit ends the enclave; of what was
+ *           asked for, the rest is held by nobody
+ */
+struct nx_measure {
+	struct nx_usage usage;
+	uint32_t hit;
+	uint32_t kernel;
+	uint32_t watched;
 };
 
 /**
@@ -37,11 +78,14 @@ enum nx_start_flags {
  * @require: enum nexbox_guarantee without which the command must not start: a tier
  *           that finds that it cannot give one here fails with NEXBOX_E_REFUSED
  * @helper:  (borrowed, optional) path of the helper program
+ * @limits:  (borrowed, optional) one that cannot be held fails with NEXBOX_E_REFUSED,
+ *           unless NX_START_BEST_EFFORT
  */
 struct nx_start {
 	uint32_t flags;
 	uint32_t require;
 	const char *helper;
+	const struct nx_limits *limits;
 };
 
 /**
@@ -212,6 +256,7 @@ enum nx_event_kind {
 	NX_EVENT_STARTED,     /* the command runs */
 	NX_EVENT_NOT_STARTED, /* it could not be executed: os_code */
 	NX_EVENT_STOPPED,     /* its process group was stopped at the terminal: signal */
+	NX_EVENT_LIMIT,       /* a limit was hit: measure() says which */
 	NX_EVENT_EXITED,      /* it ended: exit_code or signal */
 	NX_EVENT_FAILED,      /* the enclave could not be made: the error is set */
 	NX_EVENT_GONE,        /* nothing of the enclave is left to talk to */
@@ -300,6 +345,12 @@ struct nx_tier {
 
 	/* Kill everything in it, at once. */
 	void (*kill)(struct nx_enclave *enclave);
+
+	/*
+	 * What was used and hit so far; cheap enough for fifty times a second. Complete
+	 * when the enclave is dead, until free().
+	 */
+	void (*measure)(struct nx_enclave *enclave, struct nx_measure *ret_measure);
 
 	/* The copy-on-write places that launch() made: array, borrowed until free(). */
 	const struct nx_cow_place *(*cow_places)(const struct nx_enclave *enclave,

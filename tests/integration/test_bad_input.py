@@ -342,7 +342,7 @@ def test_a_strategy_of_another_system_is_refused(here, refused, strategy):
 @pytest.mark.parametrize(
     "options",
     [
-        ["--memory", "100M"], ["--pids", "50"], ["--cpus", "1"], ["--disk", "10M"], ["--read", "/etc"], ["--write", "/var/tmp"],
+        ["--read", "/etc"], ["--write", "/var/tmp"],
         ["--cow", "/opt"], ["--hide", "/etc/passwd"], ["--on-conflict", "ours"], ["--allow-guarded"], ["--durable"],
         ["--include", "*.c"], ["--exclude", "*.o"],
     ],

@@ -49,7 +49,9 @@ static void an_outcome_without_a_run_has_every_key_of_the_contract(void **state)
 		"\"conflicts\":[],\"guarded\":[],\"left_out\":[]},\"kept\":false,"
 		"\"diff\":{\"files_created\":[],\"files_modified\":[],\"files_deleted\":[],"
 		"\"entries\":[]},\"denied\":[],\"outside_writes\":[],\"stdout\":\"\",\"stderr\":\"\","
-		"\"stdout_truncated\":false,\"stderr_truncated\":false}");
+		"\"stdout_truncated\":false,\"stderr_truncated\":false,"
+		"\"limits\":{},\"usage\":{\"cpu_time_ms\":null,\"peak_memory_bytes\":null,"
+		"\"bytes_written\":null,\"processes\":null}}");
 }
 
 static void without_the_output_only_the_output_is_missing(void **state)
@@ -223,7 +225,7 @@ static void captured_output_is_text(void **state)
 	outcome->public.stderr_truncated = 1;
 	text = document(outcome, true);
 	assert_non_null(strstr(text, "\"stdout\":\"a\\u0000\\ufffd\\n\",\"stderr\":\"\","
-	                             "\"stdout_truncated\":false,\"stderr_truncated\":true}"));
+	                             "\"stdout_truncated\":false,\"stderr_truncated\":true,"));
 }
 
 static int refuse(void *userdata, const void *data, size_t size)
@@ -258,7 +260,9 @@ static void every_number_of_the_header_has_its_word(void **state)
 		assert_non_null(nx_name_of(nx_guarantee_names, 1u << i));
 		assert_non_null(nx_name_of(nx_what_names, 1u << i));
 	}
-	for (uint32_t i = 0; i <= 5; i++)
+	for (uint32_t i = NEXBOX_HELD_BY_NOBODY; i <= NEXBOX_HELD_BY_WATCH; i++)
+		assert_non_null(nx_name_of(nx_holder_names, i));
+	for (uint32_t i = 0; i <= 6; i++)
 		assert_non_null(nx_name_of(nx_limit_names, 1u << i));
 	assert_null(nx_name_of(nx_limit_names, 0x80000000u));
 }

@@ -290,6 +290,7 @@ static int next_event(struct nx_enclave *enclave, struct nx_event *ret_event,
 		break;
 	case NX_EVENT_READY:
 	case NX_EVENT_STOPPED:
+	case NX_EVENT_LIMIT:
 		break;
 	}
 	announce(enclave);
@@ -306,6 +307,11 @@ static void signal_command(struct nx_enclave *enclave, int signal_number)
 	enclave->script->signal_number = signal_number;
 	enclave->signalled = true;
 	announce(enclave);
+}
+
+static void measure(struct nx_enclave *enclave, struct nx_measure *ret_measure)
+{
+	*ret_measure = enclave->script->measure;
 }
 
 static void kill_all(struct nx_enclave *enclave)
@@ -342,6 +348,7 @@ static const struct nx_tier tier = {
 	.next_event = next_event,
 	.signal = signal_command,
 	.kill = kill_all,
+	.measure = measure,
 	.cow_places = cow_places,
 	.free = free_enclave,
 };

@@ -61,6 +61,7 @@ struct nx_fake_command {
  * @places:        array of @n_places
  * @scratch_fd:    (borrowed) root of their layers; 0: none
  * @is_immortal:   kill() has no effect
+ * @measure:       what the enclave has to say about its limits
  * @is_launched:   (out) launch() was called
  * @start_flags:   (out) as start() got them
  * @deadline_ms:   (out) as launch() got it
@@ -81,6 +82,7 @@ struct nx_fake_script {
 	size_t n_places;
 	int scratch_fd;
 	bool is_immortal;
+	struct nx_measure measure;
 	bool is_launched;
 	uint32_t start_flags;
 	uint64_t deadline_ms;

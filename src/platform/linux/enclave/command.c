@@ -13,6 +13,7 @@
 #include "base/cleanup.h"
 #include "platform/linux/enclave/caps.h"
 #include "platform/linux/enclave/landlock.h"
+#include "platform/linux/enclave/limits.h"
 #include "platform/linux/enclave/seccomp.h"
 #include "platform/linux/enclave/wire.h"
 
@@ -153,12 +154,17 @@ static int child(void *argument)
 	struct nx_command *command = argument;
 	const struct nx_plan *plan = command->plan;
 
+	int r;
+
 	if (take_stdio(command) != 0)
 		return 1;
 	if (chdir(nx_plan_string(plan, plan->directory)) < 0 &&
 	    chdir(nx_plan_string(plan, plan->workspace)) < 0)
 		return fail(command, NX_STAGE_PROCESS, errno);
 	(void)umask(command->umask);
+	r = nx_limits_apply(plan);
+	if (r < 0)
+		return fail(command, NX_STAGE_LIMITS, -r);
 	if ((command->confine ? command->confine(command) : confine(command)) != 0)
 		return 1;
 	/* Nothing but the three. */

@@ -10,6 +10,7 @@
 #include <sys/types.h>
 
 #include "platform/linux/enclave/init.h"
+#include "platform/linux/enclave/limiter.h"
 #include "platform/linux/enclave/plan.h"
 #include "platform/linux/enclave/wire.h"
 
@@ -19,12 +20,16 @@
  * @namespaces:  flags for clone(2): the namespaces that it begins in
  * @is_gentle:   it ends when the wire is shut, and takes its tree along, which
  *               SIGKILL would leave alive; else the kernel does that
+ * @looks:       it is in a user namespace of its own, and looks at limits (limits.h)
+ * @n_own:       how many processes of its own are in the box with it, itself included
  * @run:         what it does; never returns
  */
 struct nx_first {
 	const char *name;
 	int namespaces;
 	bool is_gentle;
+	bool looks;
+	uint32_t n_own;
 	void (*run)(const struct nx_init *init);
 };
 
@@ -39,6 +44,7 @@ struct nx_enclave {
 	int level;           /* landlock tier: of Landlock */
 	struct nx_buf plan;
 	struct nx_plan_cow cow;
+	struct nx_limiter limiter;
 };
 
 /**
@@ -139,6 +145,16 @@ void nx_enclave_signal(struct nx_enclave *enclave, int signal_number);
  * Context: any thread.
  */
 void nx_enclave_kill(struct nx_enclave *enclave);
+
+/**
+ * nx_enclave_measure() - the slot measure
+ * @enclave:     (borrowed)
+ * @ret_measure: (out)
+ *
+ * Return: nothing.
+ * Context: any thread.
+ */
+void nx_enclave_measure(struct nx_enclave *enclave, struct nx_measure *ret_measure);
 
 /**
  * nx_enclave_cow_places() - the slot cow_places

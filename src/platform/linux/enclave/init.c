@@ -22,6 +22,7 @@
 
 #include "platform/linux/enclave/caps.h"
 #include "platform/linux/enclave/command.h"
+#include "platform/linux/enclave/limits.h"
 #include "platform/linux/enclave/mounts.h"
 #include "platform/linux/enclave/wire.h"
 
@@ -31,12 +32,16 @@
  */
 #define DEADLINE_SLACK_MS 100
 
+/* How often the first process asks whether it is time to look, if it is to. */
+#define LOOK_MS 10
+
 struct init {
 	const struct nx_init *start;
 	const struct nx_plan *plan;
 	struct nx_mounts mounts;
 	struct nx_command command;
-	int proc_fd;    /* of a served view: what is in the box */
+	int proc_fd; /* of a served view: what is in the box */
+	struct nx_lookout lookout;
 	int session_fd; /* shares the session's lock */
 	int terminal_fd;
 	int slave_fd; /* open until the command has it: else its master reads an end */
@@ -414,6 +419,7 @@ static void reap(struct init *init)
 		wire.detail = nx_server_finish_apply(&init->mounts.server, init->proc_fd) == 0 ?
 		                      NX_WIRE_ALONE :
 		                      NX_WIRE_BROKEN;
+	nx_lookout_sum(&init->lookout, wire.detail & NX_WIRE_ALONE, &wire);
 	if (init->command.terminal)
 		linger(init, &wire);
 	send_wire(init, &wire, NULL, 0);
@@ -442,6 +448,21 @@ static uint64_t now_ms(void)
 	return (uint64_t)t.tv_sec * 1000 + (uint64_t)t.tv_nsec / 1000000;
 }
 
+/* The caller ends the box; if it sleeps, we do. */
+static void look_out(struct init *init)
+{
+	uint64_t now = now_ms();
+	uint32_t hit;
+
+	if (init->lookout.proc_fd < 0 || now < init->lookout.due_ms)
+		return;
+	hit = nx_lookout_look(&init->lookout, now);
+	if (hit)
+		send_wire(init, &init->lookout.wire, NULL, 0);
+	if (hit & NX_LIMITS_DEADLY)
+		_exit(1);
+}
+
 static _Noreturn void watch(struct init *init, int signal_fd)
 {
 	uint64_t deadline_ms = init->plan->deadline_ms ?
@@ -465,6 +486,9 @@ static _Noreturn void watch(struct init *init, int signal_fd)
 				_exit(1);
 			timeout = deadline_ms - now < INT_MAX ? (int)(deadline_ms - now) : INT_MAX;
 		}
+		look_out(init);
+		if (init->lookout.proc_fd >= 0 && (timeout < 0 || timeout > LOOK_MS))
+			timeout = LOOK_MS;
 		n = poll(fds, NX_ARRAY_SIZE(fds), timeout);
 		/* The command may have taken our limits away: deaf, we had better end. */
 		if (n < 0 && errno != EINTR)
@@ -543,6 +567,9 @@ void nx_init_run(const struct nx_init *start)
 	signal_fd = signalfd(-1, &child_signal, SFD_CLOEXEC | SFD_NONBLOCK);
 	if (signal_fd < 0)
 		fail(&init, NX_STAGE_PROCESS, 0, errno);
+	r = nx_lookout_open(&init.lookout, init.plan);
+	if (r < 0)
+		fail(&init, NX_STAGE_LIMITS, 0, -r);
 	send_ready(&init);
 	start_command(&init);
 	/* The command's ends of its pipes, and its terminal, are the command's alone. */

@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <inttypes.h>
 #include <limits.h>
 #include <stdio.h>
 #include <string.h>
@@ -121,11 +122,17 @@ static int make_file(const char *path)
  * before the command starts: KERNEL < 6.15 takes neither a copy nor a layer of a
  * detached one.
  */
-static int begin_scratch(struct nx_mounts *mounts, const char *path)
+static int begin_scratch(struct nx_mounts *mounts, const char *path, uint64_t max_bytes)
 {
-	static const char *const settings[][2] = { { "mode", "0700" }, { NULL, NULL } };
-	NX_AUTO_FD fd = make_fs("tmpfs", settings, HARMLESS);
+	char size[24];
+	const char *const settings[][2] = { { "mode", "0700" },
+		                            { max_bytes ? "size" : NULL, size },
+		                            { NULL, NULL } };
+	NX_AUTO_FD fd = -1;
 	int r;
+
+	(void)snprintf(size, sizeof(size), "%" PRIu64, max_bytes);
+	fd = make_fs("tmpfs", settings, HARMLESS);
 
 	if (fd < 0)
 		return fd;
@@ -291,7 +298,7 @@ static int apply(struct nx_mounts *mounts, const struct nx_plan *plan, const str
 	case NX_OP_SERVE:
 		return serve_view(mounts, plan, op, waiter);
 	case NX_OP_SCRATCH:
-		return begin_scratch(mounts, a);
+		return begin_scratch(mounts, a, plan->disk_max_bytes);
 	case NX_OP_SCRATCH_ON_DISK:
 		return scratch_on_disk(mounts, a);
 	case NX_OP_SCRATCH_DIR:

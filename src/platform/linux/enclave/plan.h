@@ -98,6 +98,11 @@ struct nx_plan {
 	uint16_t rows;
 	uint16_t columns;
 	uint64_t deadline_ms;
+	uint64_t pids_max; /* limits; 0: none. With our own process */
+	uint64_t cpu_time_max_ms;
+	uint64_t memory_max_bytes; /* only if the first process looks */
+	uint64_t disk_max_bytes;
+	uint32_t lookout; /* enum nexbox_limit that the first process looks at */
 	sigset_t signals; /* blocked in the caller's thread, and so in the command */
 };
 

@@ -129,6 +129,8 @@ static int child(void *argument)
 static const struct nx_first first_of_namespaces = {
 	.name = "nex-box-init",
 	.namespaces = NAMESPACES,
+	.looks = true,
+	.n_own = 1,
 	.run = nx_init_run,
 };
 
@@ -295,6 +297,9 @@ int nx_enclave_start(const struct nx_start *start, const struct nx_first *first,
 		return nx_nomem(err, "enclave");
 	enclave->first = first;
 	enclave->flags = start->flags;
+	r = nx_limiter_open(&enclave->limiter, start, first->n_own, first->looks, err);
+	if (r < 0)
+		return r;
 	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends) < 0)
 		return nx_fail(err, NEXBOX_E_SYSTEM, errno, "enclave", "cannot make a socket pair");
 	enclave->wire_fd = ends[0];
@@ -306,6 +311,8 @@ int nx_enclave_start(const struct nx_start *start, const struct nx_first *first,
 	spawn.init.wire_fd = wire_fd;
 	spawn.init.caller_fd = caller_fd;
 	r = clone_child(enclave, &spawn, err);
+	if (r == 0)
+		r = nx_limiter_enter(&enclave->limiter, enclave->pid, err);
 	if (r < 0)
 		return r;
 	*ret_enclave = nx_take(&enclave);
@@ -377,6 +384,7 @@ int nx_enclave_launch(struct nx_enclave *enclave, const struct nx_launch *launch
 	int fds[NX_WIRE_FDS];
 	size_t n_fds = 0;
 
+	nx_limiter_plan(&enclave->limiter, (struct nx_plan *)(void *)enclave->plan.data);
 	if (plan_fd < 0)
 		return nx_fail(err, NEXBOX_E_SYSTEM, errno, "enclave", "cannot make the plan");
 	if (write(plan_fd, enclave->plan.data, enclave->plan.size) != (ssize_t)enclave->plan.size)
@@ -430,6 +438,7 @@ static const char *const stage_words[] = {
 	[NX_STAGE_SECCOMP] = "cannot apply the system call filter",
 	[NX_STAGE_PROCESS] = "cannot set the command up",
 	[NX_STAGE_VIEW] = "cannot open the view, or a folder granted by --write",
+	[NX_STAGE_LIMITS] = "cannot limit the command",
 };
 
 #define RESTRICTED                                                                              \
@@ -536,7 +545,12 @@ int nx_enclave_next_event(struct nx_enclave *enclave, struct nx_event *ret_event
 		ret_event->kind = NX_EVENT_STOPPED;
 		ret_event->signal_number = wire.value;
 		return 0;
+	case NX_WIRE_LIMIT:
+		nx_limiter_hear(&enclave->limiter, &wire);
+		ret_event->kind = NX_EVENT_LIMIT;
+		return 0;
 	case NX_WIRE_EXITED:
+		nx_limiter_hear(&enclave->limiter, &wire);
 		ret_event->kind = NX_EVENT_EXITED;
 		ret_event->alone = wire.detail & NX_WIRE_ALONE;
 		ret_event->broken = wire.detail & NX_WIRE_BROKEN;
@@ -570,6 +584,11 @@ void nx_enclave_kill(struct nx_enclave *enclave)
 		(void)pidfd_send_signal(enclave->pid_fd, SIGKILL, NULL, 0);
 }
 
+void nx_enclave_measure(struct nx_enclave *enclave, struct nx_measure *ret_measure)
+{
+	nx_limiter_measure(&enclave->limiter, ret_measure);
+}
+
 const struct nx_cow_place *nx_enclave_cow_places(const struct nx_enclave *enclave,
                                                  size_t *ret_n_places)
 {
@@ -594,6 +613,7 @@ struct nx_enclave *nx_enclave_free(struct nx_enclave *enclave)
 			continue;
 		(void)waitid(P_PIDFD, (id_t)enclave->pid_fd, &info, WEXITED | WNOHANG | __WALL);
 	}
+	nx_limiter_fini(&enclave->limiter);
 	nx_close_p(&enclave->wire_fd);
 	nx_close_p(&enclave->pid_fd);
 	nx_close_p(&enclave->ruleset_fd);
@@ -617,6 +637,7 @@ const struct nx_tier nx_tier_namespaces = {
 	.next_event = nx_enclave_next_event,
 	.signal = nx_enclave_signal,
 	.kill = nx_enclave_kill,
+	.measure = nx_enclave_measure,
 	.cow_places = nx_enclave_cow_places,
 	.free = nx_enclave_free,
 };

@@ -13,7 +13,7 @@
  *	                    ◀───────── READY + fds, with a terminal only | FAILED
  *	                    ◀───────── STARTED + fds, without one | NOT_STARTED
  *	SIGNAL              ─────────▶ to the command's group
- *	                    ◀───────── STOPPED …
+ *	                    ◀───────── STOPPED, LIMIT …
  *	                    ◀───────── EXITED, then it ends, and all with it
  */
 
@@ -29,6 +29,7 @@ enum nx_wire_kind {
 	NX_WIRE_STARTED,
 	NX_WIRE_NOT_STARTED,
 	NX_WIRE_STOPPED,
+	NX_WIRE_LIMIT,
 	NX_WIRE_EXITED,
 };
 
@@ -44,6 +45,7 @@ enum nx_wire_stage {
 	NX_STAGE_SECCOMP,
 	NX_STAGE_PROCESS,
 	NX_STAGE_VIEW, /* of the landlock tier */
+	NX_STAGE_LIMITS,
 };
 
 /** enum nx_wire_has - which descriptors come along, in this order */
@@ -67,4 +69,11 @@ struct nx_wire {
 	uint32_t stage;  /* FAILED: enum nx_wire_stage; else enum nx_wire_has */
 	uint32_t detail; /* FAILED: see the stage; EXITED: enum nx_wire_exit */
 	uint64_t micros; /* READY, STARTED: what mounting the view took */
+
+	/* LIMIT, EXITED: enum nexbox_limit, and the figures of struct nx_usage */
+	uint32_t limits_hit;
+	uint64_t cpu_time_micros;
+	uint64_t peak_memory_bytes;
+	uint64_t bytes_written;
+	uint64_t processes;
 };

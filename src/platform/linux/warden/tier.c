@@ -21,6 +21,7 @@
 const struct nx_first nx_first_of_landlock = {
 	.name = "nxwarden",
 	.is_gentle = true,
+	.n_own = 3, /* the warden, its reaper, its clerk */
 	.run = nx_warden_run,
 };
 
@@ -362,6 +363,7 @@ const struct nx_tier nx_tier_landlock = {
 	.next_event = nx_enclave_next_event,
 	.signal = nx_enclave_signal,
 	.kill = nx_enclave_kill,
+	.measure = nx_enclave_measure,
 	.cow_places = nx_enclave_cow_places,
 	.free = nx_enclave_free,
 };
