@@ -144,6 +144,15 @@ def _size(name: str, value: object) -> int:
     return _whole(name, value)
 
 
+def _milli(name: str, value: object) -> int:
+    """A number of processors, in thousandths."""
+    if isinstance(value, bool) or not isinstance(value, (int, float)):
+        _wrong_type(name, "a number", value)
+    if not 0 <= value < 1e9:
+        raise InvalidArgument(f"{name} must be 0 or more, not {value}", where="usage")
+    return max(1, round(value * 1000)) if value else 0
+
+
 def _path(name: str, value: object) -> bytes:
     if not isinstance(value, (str, bytes, os.PathLike)):
         _wrong_type(name, "str, bytes or os.PathLike", value)
@@ -316,6 +325,11 @@ _READERS: Dict[str, Callable[[str, Any], Any]] = {
     "env": _variables,
     "clean_env": _bool,
     "durable": _bool,
+    "memory": _size,
+    "pids": _whole,
+    "cpus": _milli,
+    "cpu_time": _duration_ms,
+    "disk": _size,
     "read": _paths,
     "write": _paths,
     "cow": _paths,
@@ -337,11 +351,6 @@ _READERS: Dict[str, Callable[[str, Any], Any]] = {
 
 # Options that the command line knows and refuses: so do we, in its words.
 LATER: Tuple[str, ...] = (
-    "memory",
-    "pids",
-    "cpus",
-    "cpu_time",
-    "disk",
     "explain",
     "timings",
 )
@@ -367,6 +376,11 @@ _FIELDS: Tuple[Tuple[str, str], ...] = (
     ("timeout", "timeout_ms"),
     ("grace_ms", "grace_ms"),
     ("output_max", "output_max_bytes"),
+    ("memory", "memory_max_bytes"),
+    ("pids", "pids_max"),
+    ("cpus", "cpus_max_milli"),
+    ("cpu_time", "cpu_time_max_ms"),
+    ("disk", "disk_max_bytes"),
     ("require", "require"),
     ("env", "env_set"),
     ("on_conflict", "on_conflict"),
@@ -677,7 +691,10 @@ def run(
         commit_on: exit statuses besides 0 after which changes are promoted, (0, 1) or "0,1";
             implies commit.
         durable: the promotion survives a loss of power.
-        memory, pids, cpus, cpu_time, disk, explain, timings: not in this version yet: Unsupported.
+        memory, disk: limits in bytes, or "512M"; pids: of processes and threads; cpus: of
+            processors, 1.5; cpu_time: in seconds, or "5s". One that cannot be enforced here is
+            Unsupported, unless best_effort.
+        explain, timings: not in this version yet: Unsupported.
         cwd: where the command starts if that is in the workspace, and what relative paths of other
             keywords are relative to; default: the current folder.
         input: what the command reads on its standard input; default: nothing.
