@@ -261,12 +261,13 @@ host"
          """
          box --keep -- sh -c 'echo x >new'; expect status $? 0
          [ -d .nexbox/sessions ] || exit 96
+         ls .nexbox/sessions/*/ | grep -x cow && exit 95
          box --commit -- sh -c 'echo y >new'; expect status $? 0
          expect new "$(cat new)" y
          """),
     # ---- what a machine may be like; once for each kernel ----
     Case("no user namespaces, by the sysctl of their number", "box -- echo in-the-box", status=125,
-         says=(r"max_user_namespaces",), never=("in-the-box",), callers=(USER,), places=(),
+         says=(r"max_user_namespaces",), never=("in-the-box",), places=(),
          before=NO_NAMESPACES[0], after=NO_NAMESPACES[1]),
     Case("no user namespaces for ordinary users, by Debian's sysctl", "box -- echo in-the-box", status=125,
          says=(r"unprivileged_userns_clone",), never=("in-the-box",), callers=(USER,), places=(),
