@@ -29,7 +29,8 @@ def _load():
 
 
 box_fixtures = _load()
-KEPT = ("pytest_configure", "pytest_runtest_makereport", "pytest_sessionfinish", "pytest_terminal_summary", "nexbox")
+KEPT = ("pytest_configure", "pytest_runtest_makereport", "pytest_sessionfinish", "pytest_terminal_summary")
+KEPT += ("bare_nexbox",)
 globals().update({name: getattr(box_fixtures, name) for name in KEPT})
 
 import cases  # noqa: E402
@@ -41,9 +42,9 @@ KERNELS = [k for k in fetch.KERNELS if not WANTED or k.name in WANTED.split(",")
 
 
 @pytest.fixture(scope="session")
-def machines(nexbox, tmp_path_factory):
+def machines(bare_nexbox, tmp_path_factory):
     fetch.cache().mkdir(parents=True, exist_ok=True)
-    return machine.start_all(KERNELS, tmp_path_factory.mktemp("kernels"), nexbox, cases.CASES)
+    return machine.start_all(KERNELS, tmp_path_factory.mktemp("kernels"), bare_nexbox, cases.CASES)
 
 
 @pytest.fixture(params=KERNELS, ids=lambda kernel: kernel.name)
@@ -52,13 +53,13 @@ def guest(request, machines):
 
 
 @pytest.fixture(scope="session")
-def strategies(nexbox):
+def strategies(bare_nexbox):
     """{name: None, or why it cannot be had at all}, from the program itself."""
-    script = subprocess.run([nexbox, "completion", "bash"], stdout=subprocess.PIPE, check=True).stdout.decode()
+    script = subprocess.run([bare_nexbox, "completion", "bash"], stdout=subprocess.PIPE, check=True).stdout.decode()
     names = re.search(r"--strategy\) .*-W '([^']*)'", script).group(1).split()
     found = {}
     for name in names:
-        argv = [nexbox, "run", "--strategy", name, "--", "true"]
+        argv = [bare_nexbox, "run", "--strategy", name, "--", "true"]
         words = subprocess.run(argv, cwd="/var/tmp", stderr=subprocess.PIPE).stderr.decode()
         found[name] = f"the strategy '{name}' is not in this version yet" if "not in this version yet" in words else None
     return found

@@ -69,10 +69,20 @@ def lay_busybox(tree):
             (tree / "bin" / applet).symlink_to("busybox")
 
 
+def lay_program(tree, program):
+    """@program at its own path, with the libraries that it asks for."""
+    words = fetch.run(["ldd", program]).decode().split()
+    for path in [program, *(word for word in words if word.startswith("/"))]:
+        target = tree / path.lstrip("/")
+        target.parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy(path, target)
+
+
 def make_root(tree, nexbox, cases):
     """The guest's root as a folder; cases are numbered as they stand."""
     lay_busybox(tree)
     shutil.copy(nexbox, tree / "bin/nex-box")
+    lay_program(tree, "/usr/bin/fuse-overlayfs")
     fetch.run(["gcc", "-static", "-O1", "-Wall", "-Werror", "-o", tree / "bin/probe", HERE / "guest/probe.c"])
     for name in ("dev", "proc", "sys", "run", "tmp", "var/tmp", "srv/ext4", "srv/xfs", "srv/btrfs", "srv/tmpfs"):
         (tree / name).mkdir(parents=True)

@@ -78,7 +78,7 @@ static int start(const struct nx_start *start, struct nx_enclave **ret_enclave,
 			return nx_fail(err, NEXBOX_E_REFUSED, 0, "landlock",
 			               "'%s' needs Landlock of level %d (Linux %s), this kernel has "
 			               "%d: drop it from --require, use --best-effort, or allow user "
-			               "namespaces",
+			               "namespaces ('nex-box doctor' says how)",
 			               needs[i].name, needs[i].level, needs[i].kernel, level);
 	}
 	r = check_yama(err);
