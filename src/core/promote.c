@@ -479,7 +479,9 @@ static int clean_folder(struct nx_promotion *promotion, const struct nx_change *
 	struct timespec times[2] = { { .tv_nsec = UTIME_OMIT }, change->mtime };
 	NX_AUTO_FD fd = nx_fs_open(promotion->upper_fd, change->entry.path, O_RDONLY | O_DIRECTORY);
 	AUTO_SPOT spot = { .dir_fd = -1 };
+	mode_t mode = change->entry.mode; /* that it goes back to */
 	bool touched = false;
+	struct stat mine;
 	int r;
 
 	if (fd == -EACCES) {
@@ -493,6 +495,9 @@ static int clean_folder(struct nx_promotion *promotion, const struct nx_change *
 	}
 	if (fd < 0)
 		return fd;
+	/* One that the walk had to open stays so: what is in it comes later. */
+	if (!touched && fstat(fd, &mine) == 0)
+		mode = mine.st_mode & 07777;
 	r = nx_listing_read(&listing, fd);
 	for (size_t i = 0; r == 0 && i < listing.n_names; i++) {
 		struct stat st;
@@ -502,8 +507,8 @@ static int clean_folder(struct nx_promotion *promotion, const struct nx_change *
 		if (!promotion->strategy->is_whiteout(&st) &&
 		    !promotion->strategy->deleted_name(listing.names[i]))
 			continue;
-		if (!(change->entry.mode & 0200) && !touched) {
-			(void)fchmod(fd, change->entry.mode | 0700);
+		if (!(mode & 0200) && !touched) {
+			(void)fchmod(fd, mode | 0700);
 			touched = true;
 		}
 		if (unlinkat(fd, listing.names[i], 0) < 0)
@@ -513,7 +518,7 @@ static int clean_folder(struct nx_promotion *promotion, const struct nx_change *
 	if (r == 0)
 		r = strip(promotion, fd, ".");
 	if (touched)
-		(void)fchmod(fd, change->entry.mode);
+		(void)fchmod(fd, mode);
 	return r;
 }
 

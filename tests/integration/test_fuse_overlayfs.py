@@ -216,6 +216,22 @@ def test_an_access_list_that_would_be_lost_refuses_the_promotion(new_place, ordi
     assert run_box(COMMIT, ["sh", "-c", "echo 2 >> h; echo 3 > n; mv n f"], owner=ordinary, cwd=place.ws).status == 0
 
 
+def test_new_folders_that_are_closed_arrive_with_what_is_in_them(place, run):
+    place.make("echo 1 > f")
+    assert run("mkdir -p shut/in ro/in; echo 1 > shut/f; echo 2 > shut/in/f; echo 3 > ro/in/f; chmod 000 shut/f shut/in shut;"
+               " chmod 500 ro/in ro").status == 0
+    modes = {p: place.ws.joinpath(p).stat().st_mode & 0o777 for p in ("shut", "shut/in", "shut/f", "ro", "ro/in", "ro/in/f")}
+    assert modes == {"shut": 0, "shut/in": 0, "shut/f": 0, "ro": 0o500, "ro/in": 0o500, "ro/in/f": 0o644}
+    assert (place.ws / "shut/in/f").read_text() == "2\n" and sorted(os.listdir(place.ws / "shut")) == ["f", "in"]
+
+
+@pytest.mark.xfail(strict=True, reason="fuse-overlayfs forgets what lies below a name that was renamed over")
+def test_a_file_that_was_renamed_over_and_then_deleted_stays_deleted(place, run):
+    place.make("echo 1 > f")
+    outcome = run("echo 2 > t; mv t f; rm f; ls -A")
+    assert outcome.out == b"" and not (place.ws / "f").exists()
+
+
 def test_a_workspace_that_shows_other_owners_is_refused(place, run):
     place.make("setfattr -n user.containers.override_stat -v 0:0:755 .")
     outcome = run("true", FUSE)
