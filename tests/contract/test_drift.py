@@ -107,7 +107,7 @@ def test_a_host_that_never_stops_writing_loses_nothing(cell, where, nexbox):
     writer = subprocess.Popen(["/usr/bin/python3", "-c", script], cwd=where.ws)
     try:
         for _ in range(5):
-            boxed = where.run(["--commit"], ["sh", "-euc", "cp log /tmp/l; tail -c 1 /tmp/l; echo box > other"])
+            boxed = where.run(["--commit"], ["sh", "-euc", "cp log ${TMPDIR:-/tmp}/l; tail -c 1 ${TMPDIR:-/tmp}/l; echo box > other"])
             assert boxed.status == 0, boxed.err
             assert [e["path"] for e in boxed["diff"]["entries"]] in (["other"], []), boxed["diff"]
             where.owner.check(["sh", "-euc", "echo host > other"], cwd=where.ws)
