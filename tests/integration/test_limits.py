@@ -102,7 +102,7 @@ def test_threads_count_as_processes(here, run_box):
     script = (
         "import threading, time\nn = 1\ntry:\n    for i in range(30):\n"
         "        threading.Thread(target=time.sleep, args=(1,), daemon=True).start(); n += 1\n"
-        "except RuntimeError: pass\nprint(n, flush=True)"
+        "except RuntimeError: pass\nprint(n, flush=True); time.sleep(0.5)"  # seen by looking, without a cgroup
     )
     boxed = run_box(["--pids", 9], ["python3", "-c", script], owner=here.owner, cwd=here.ws)
     assert boxed.out == b"9\n", (boxed.out, boxed.err)
