@@ -5,6 +5,7 @@
 #include <fcntl.h>
 #include <string.h>
 
+#include "base/clock.h"
 #include "core/listing.h"
 #include "platform/fs.h"
 
@@ -36,9 +37,9 @@ bool nx_base_hides(const struct nx_base *base)
 /* Every change moves the change time, which no command can set. */
 bool nx_base_is_same(const struct nx_base *base, const struct stat *st)
 {
-	return st->st_ino == base->inode && st->st_ctim.tv_sec == base->ctime.tv_sec &&
-	       st->st_ctim.tv_nsec == base->ctime.tv_nsec && st->st_size == base->size &&
-	       st->st_mode == base->mode && !(base->flags & NX_BASE_REWRITTEN);
+	return st->st_ino == base->inode && nx_time_compare(&st->st_ctim, &base->ctime) == 0 &&
+	       st->st_size == base->size && st->st_mode == base->mode &&
+	       !(base->flags & NX_BASE_REWRITTEN);
 }
 
 void nx_base_apply(const struct nx_base *base, struct stat *st)

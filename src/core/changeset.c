@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
+#include "base/clock.h"
 #include "core/walk.h"
 
 #include <errno.h>
@@ -86,11 +87,6 @@ static struct nx_change *add_change(struct nx_walk *walk, const char *path, uint
 		.mtime = st->st_mtim,
 	};
 	return change;
-}
-
-static bool same_mtime(const struct stat *a, const struct stat *b)
-{
-	return a->st_mtim.tv_sec == b->st_mtim.tv_sec && a->st_mtim.tv_nsec == b->st_mtim.tv_nsec;
 }
 
 static void remember(struct nx_change *change, const struct stat *then)
@@ -413,8 +409,7 @@ static int find_what(struct nx_walk *walk, const char *path, const struct nx_nod
 
 	if (S_ISREG(now->st.st_mode) && (walk->flags & NX_CHANGESET_QUICK)) {
 		if (now->st.st_size != then->st.st_size ||
-		    now->st.st_mtim.tv_sec != then->st.st_mtim.tv_sec ||
-		    now->st.st_mtim.tv_nsec != then->st.st_mtim.tv_nsec)
+		    nx_time_compare(&now->st.st_mtim, &then->st.st_mtim) != 0)
 			what |= NEXBOX_WHAT_CONTENT;
 	} else if (S_ISREG(now->st.st_mode)) {
 		r = nx_node_digest(now, is_upper, path, hashes->blake3_after, walk->err);
@@ -496,7 +491,7 @@ static int add_modified(struct nx_walk *walk, const struct nx_job *job, const ch
 	}
 	if (!is_dir && then->st.st_nlink > 1 && now->st.st_nlink != then->st.st_nlink)
 		what |= NEXBOX_WHAT_LINKS;
-	if (!is_dir && !same_mtime(&now->st, &then->st))
+	if (!is_dir && nx_time_compare(&now->st.st_mtim, &then->st.st_mtim) != 0)
 		what |= NEXBOX_WHAT_MTIME;
 	change = add_change(walk, path, NEXBOX_ENTRY_MODIFIED, &now->st);
 	if (!change)
@@ -587,8 +582,7 @@ static int is_stirred(struct nx_walk *walk, const char *path, const struct stat 
 	NX_AUTO_FD fd = -1;
 	size_t n = 0;
 
-	if (!walk->strategy->is_in_place || now->st_mtim.tv_sec != now->st_ctim.tv_sec ||
-	    now->st_mtim.tv_nsec != now->st_ctim.tv_nsec)
+	if (!walk->strategy->is_in_place || nx_time_compare(&now->st_mtim, &now->st_ctim) != 0)
 		return 0;
 	fd = nx_fs_open(walk->upper_fd, path, O_RDONLY | O_DIRECTORY);
 	if (fd < 0 || nx_listing_read(&listing, fd) < 0)

@@ -11,6 +11,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "core/pool.h"
 #include "platform/fs.h"
 
@@ -119,11 +120,6 @@ static void note_clone(struct nx_base *base, const struct stat *st)
 	base->ctime = st->st_ctim;
 }
 
-static bool same_time(const struct timespec *a, const struct timespec *b)
-{
-	return a->tv_sec == b->tv_sec && a->tv_nsec == b->tv_nsec;
-}
-
 /*
  * Owner and mode, where they are not yet right; those that the caller may not give
  * stay as they are, and the baseline knows. An owner before the mode, for it takes
@@ -217,7 +213,7 @@ static int clone_content(struct work *work, const struct folder *folder, struct 
 			return cannot(-r, "copy", folder, base->name, err);
 		if (fstat(from_fd, st) < 0)
 			return cannot(errno, "read", folder, base->name, err);
-		if (same_time(&before, &st->st_ctim))
+		if (nx_time_compare(&before, &st->st_ctim) == 0)
 			break;
 		if (ftruncate(to_fd, 0) < 0)
 			return cannot(errno, "copy", folder, base->name, err);

@@ -9,6 +9,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "base/json.h"
 #include "core/names.h"
 #include "core/run.h"
@@ -34,14 +35,6 @@ struct doctor {
 static void doctor_fini(struct doctor *doctor)
 {
 	nx_spec_fini(&doctor->spec);
-}
-
-static uint64_t now_micros(void)
-{
-	struct timespec t;
-
-	(void)clock_gettime(CLOCK_MONOTONIC, &t);
-	return (uint64_t)t.tv_sec * 1000000 + (uint64_t)t.tv_nsec / 1000;
 }
 
 /* A string that lives as long as the diagnosis; "" when there is none, or no memory. */
@@ -200,7 +193,7 @@ static void try_pair(struct doctor *doctor, const struct nx_tier *tier,
 	struct nexbox_diagnosis *public = &doctor->diagnosis->public;
 	struct nexbox_trial *trial = &doctor->diagnosis->trials[public->n_trials++];
 	struct nexbox_error error = { 0 };
-	uint64_t begin = now_micros();
+	uint64_t begin = nx_clock_micros();
 	int r;
 
 	*trial = (struct nexbox_trial){
@@ -213,7 +206,7 @@ static void try_pair(struct doctor *doctor, const struct nx_tier *tier,
 	r = trial->is_apart ?
 	            run_apart(doctor, tier, strategy, trial, &error) :
 	            run_nothing(doctor, tier, strategy, doctor->spec.workspace, trial, &error);
-	trial->duration_micros = now_micros() - begin;
+	trial->duration_micros = nx_clock_micros() - begin;
 	trial->works = r == 0;
 	if (r < 0)
 		explain(doctor, tier, strategy, &error, trial);

@@ -4,19 +4,9 @@
 #include <fcntl.h>
 #include <string.h>
 
+#include "base/clock.h"
 #include "core/compare.h"
 #include "platform/fs.h"
-
-static bool is_since(const struct timespec *time, const struct timespec *line)
-{
-	return time->tv_sec != line->tv_sec ? time->tv_sec > line->tv_sec :
-	                                      time->tv_nsec >= line->tv_nsec;
-}
-
-static int64_t nanoseconds(const struct timespec *t)
-{
-	return (int64_t)t->tv_sec * 1000000000 + t->tv_nsec;
-}
 
 bool nx_drift_add(struct nx_drift *drift, const struct nx_change *change, const char *reason)
 {
@@ -30,13 +20,13 @@ bool nx_drift_add(struct nx_drift *drift, const struct nx_change *change, const 
 	*objection = (struct nexbox_objection){ .path = entry->path, .reason = reason };
 	if (change->then.exists) {
 		objection->host.type = nx_type_of(change->then.mode);
-		objection->host.mtime_ns = nanoseconds(&change->then.mtime);
+		objection->host.mtime_ns = nx_time_ns(&change->then.mtime);
 		objection->host.has_blake3 = (entry->flags & NEXBOX_ENTRY_HAS_BEFORE) != 0;
 		memcpy(objection->host.blake3, entry->blake3_before, sizeof(entry->blake3_before));
 	}
 	if (entry->kind != NEXBOX_ENTRY_DELETED) {
 		objection->box.type = entry->type;
-		objection->box.mtime_ns = nanoseconds(&change->mtime);
+		objection->box.mtime_ns = nx_time_ns(&change->mtime);
 		objection->box.has_blake3 = (entry->flags & NEXBOX_ENTRY_HAS_AFTER) != 0;
 		memcpy(objection->box.blake3, entry->blake3_after, sizeof(entry->blake3_after));
 	}
@@ -82,9 +72,9 @@ static bool has_moved_folder(int workspace_fd, const char *path, const struct ti
 		if (!stat_parent(workspace_fd, path, length, &st) ||
 		    !stat_parent(workspace_fd, path, above, &parent))
 			return true; /* it is not there any more */
-		if (is_since(&st.st_ctim, line) && is_since(&parent.st_ctim, line) &&
-		    (st.st_ctim.tv_sec != st.st_mtim.tv_sec ||
-		     st.st_ctim.tv_nsec != st.st_mtim.tv_nsec))
+		if (nx_time_compare(&st.st_ctim, line) >= 0 &&
+		    nx_time_compare(&parent.st_ctim, line) >= 0 &&
+		    nx_time_compare(&st.st_ctim, &st.st_mtim) != 0)
 			return true;
 		length = above;
 	}
@@ -97,7 +87,8 @@ static const char *find_reason(const struct nx_change *change, int workspace_fd,
 	const struct nexbox_entry *entry = &change->entry;
 	struct stat parent;
 
-	if (change->then.exists && !S_ISDIR(change->then.mode) && is_since(&change->then.ctime, line))
+	if (change->then.exists && !S_ISDIR(change->then.mode) &&
+	    nx_time_compare(&change->then.ctime, line) >= 0)
 		return entry->kind == NEXBOX_ENTRY_DELETED ?
 		               "changed on the host, deleted in the box" :
 		               "changed on the host and in the box";
@@ -109,7 +100,7 @@ static const char *find_reason(const struct nx_change *change, int workspace_fd,
 	if (entry->kind == NEXBOX_ENTRY_CREATED && (change->flags & NX_CHANGE_COPIED_UP) &&
 	    stat_parent(workspace_fd, entry->path, parent_length(entry->path, strlen(entry->path)),
 	                &parent) &&
-	    is_since(&parent.st_ctim, line))
+	    nx_time_compare(&parent.st_ctim, line) >= 0)
 		return "deleted on the host, changed in the box";
 	if ((change->flags & NX_CHANGE_TOP) && has_moved_folder(workspace_fd, entry->path, line))
 		return "a folder on the way to it was replaced on the host";
@@ -122,9 +113,9 @@ static const char *find_reason(const struct nx_change *change, int workspace_fd,
  */
 static bool is_written_twice(const struct nx_touch *touch, const struct timespec *line)
 {
-	return touch->is_file && is_since(&touch->then_ctime, line) &&
-	       (is_since(&touch->mtime, line) || touch->mtime.tv_sec != touch->then_mtime.tv_sec ||
-	        touch->mtime.tv_nsec != touch->then_mtime.tv_nsec);
+	return touch->is_file && nx_time_compare(&touch->then_ctime, line) >= 0 &&
+	       (nx_time_compare(&touch->mtime, line) >= 0 ||
+	        nx_time_compare(&touch->mtime, &touch->then_mtime) != 0);
 }
 
 static bool add_touch(struct nx_drift *drift, const struct nx_touch *touch)
@@ -138,8 +129,8 @@ static bool add_touch(struct nx_drift *drift, const struct nx_touch *touch)
 	*objection = (struct nexbox_objection){
 		.path = touch->path,
 		.reason = "metadata: written on the host and in the box, with the same content",
-		.host = { .type = NEXBOX_TYPE_FILE, .mtime_ns = nanoseconds(&touch->then_mtime) },
-		.box = { .type = NEXBOX_TYPE_FILE, .mtime_ns = nanoseconds(&touch->mtime) },
+		.host = { .type = NEXBOX_TYPE_FILE, .mtime_ns = nx_time_ns(&touch->then_mtime) },
+		.box = { .type = NEXBOX_TYPE_FILE, .mtime_ns = nx_time_ns(&touch->mtime) },
 	};
 	return true;
 }

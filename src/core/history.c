@@ -13,6 +13,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "core/listing.h"
 #include "core/remove.h"
 #include "core/store.h"
@@ -72,12 +73,9 @@ void nx_history_new_id(int store_fd, char *ret_id)
 {
 	uint64_t newest = newest_time(store_fd);
 	unsigned char random[RANDOM_DIGITS] = { 0 };
-	struct timespec now;
-	uint64_t time;
+	uint64_t time = (uint64_t)nx_clock_real_ns() / 1000;
 	char *at = ret_id + sizeof(PREFIX) - 1;
 
-	(void)clock_gettime(CLOCK_REALTIME, &now);
-	time = (uint64_t)now.tv_sec * 1000000 + (uint64_t)now.tv_nsec / 1000;
 	if (time <= newest)
 		time = newest + 1;
 	(void)!getrandom(random, sizeof(random), GRND_NONBLOCK); /* the time is unique already */

@@ -11,6 +11,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "core/store.h"
 
 #define MAGIC "NXJRNL\r\n"
@@ -279,19 +280,11 @@ int nx_journal_pass(struct nx_journal *journal, enum nx_direction direction)
 	return r;
 }
 
-static int64_t now_ns(void)
-{
-	struct timespec t;
-
-	(void)clock_gettime(CLOCK_REALTIME, &t);
-	return (int64_t)t.tv_sec * 1000000000 + t.tv_nsec;
-}
-
 int nx_journal_done(struct nx_journal *journal, enum nx_direction direction,
                     const struct timespec *line)
 {
 	unsigned char payload[32] = { 0 };
-	int64_t time_ns = now_ns();
+	int64_t time_ns = nx_clock_real_ns();
 	int r;
 
 	(void)put_u32(payload, direction);

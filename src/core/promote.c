@@ -10,6 +10,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "core/compare.h"
 #include "core/history.h"
 #include "core/journal.h"
@@ -918,8 +919,7 @@ static int intend_times(struct work *work)
 
 	for (size_t i = changeset->n_touches; i-- > 0;) {
 		const struct nx_touch *touch = &changeset->touches[i];
-		bool same = touch->mtime.tv_sec == touch->then_mtime.tv_sec &&
-		            touch->mtime.tv_nsec == touch->then_mtime.tv_nsec;
+		bool same = nx_time_compare(&touch->mtime, &touch->then_mtime) == 0;
 		struct nx_intent *intent;
 
 		if (same && (touch->is_file || !has_steps))
@@ -969,18 +969,16 @@ static int fill_head(struct work *work, struct nx_buf *command)
 {
 	struct nx_promotion *promotion = work->promotion;
 	struct nx_journal_head *head = &work->journal.head;
-	struct timespec now;
 	char *id = nx_arena_alloc(&work->journal.arena, NX_HISTORY_ID_SIZE);
 
 	if (!id)
 		return -ENOMEM;
-	(void)clock_gettime(CLOCK_REALTIME, &now);
 	nx_history_new_id(promotion->store_fd, id);
 	for (const char *const *word = promotion->argv; word && *word; word++)
 		if (command->size < 16384) /* enough to know it by */
 			(void)nx_buf_append(command, *word, strlen(*word) + 1);
 	nx_boot_id(head->boot_id);
-	head->time_ns = (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
+	head->time_ns = nx_clock_real_ns();
 	head->uid = geteuid();
 	head->flags = promotion->flags & NX_PROMOTE_DURABLE ? NX_JOURNAL_DURABLE : 0;
 	head->id = id;

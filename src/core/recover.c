@@ -8,6 +8,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "core/history.h"
 #include "core/listing.h"
 #include "core/store.h"
@@ -307,7 +308,7 @@ static bool is_torn_file(int workspace_fd, const struct nx_intent *intent)
 	fd = nx_fs_open(workspace_fd, intent->path, O_RDONLY);
 	/* Another inode or another time: the host has worked on it since. */
 	if (fd < 0 || fstat(fd, &st) < 0 || st.st_ino != side->inode ||
-	    st.st_mtim.tv_sec != side->mtime.tv_sec || st.st_mtim.tv_nsec != side->mtime.tv_nsec)
+	    nx_time_compare(&st.st_mtim, &side->mtime) != 0)
 		return false;
 	if ((uint64_t)st.st_size != side->size)
 		return true;

@@ -9,6 +9,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "base/path.h"
 #include "core/box.h"
 #include "core/clone.h"
@@ -84,14 +85,6 @@ static void run_fini(struct run *run)
 {
 	end_attempt(run);
 	nx_spec_fini(&run->spec);
-}
-
-static uint64_t now_micros(void)
-{
-	struct timespec t;
-
-	(void)clock_gettime(CLOCK_MONOTONIC, &t);
-	return (uint64_t)t.tv_sec * 1000000 + (uint64_t)t.tv_nsec / 1000;
 }
 
 /* What cannot be given is known before anything is made. */
@@ -275,12 +268,12 @@ static int make_view(struct run *run, struct nexbox_error *err)
 	/* The line first: what the host writes while a view is made is drift. */
 	if (run->options->flags & NEXBOX_RUN_COMMIT)
 		r = prepare_promotion(run, err);
-	begin = now_micros();
+	begin = nx_clock_micros();
 	if (r == 0)
 		r = run->strategy->prepare(&run->view, err);
 	if (r == 0 && run->strategy->kind == NX_VIEW_TREE)
 		r = clone_tree(run, err);
-	run->view.make_micros += now_micros() - begin;
+	run->view.make_micros += nx_clock_micros() - begin;
 	return r < 0 ? r : run->tier->show(run->enclave, &run->view, err);
 }
 
@@ -427,7 +420,7 @@ static void report_end(struct run *run)
 static int find_changes(struct run *run, struct nexbox_error *err)
 {
 	struct nx_outcome *outcome = run->outcome;
-	uint64_t begin = now_micros();
+	uint64_t begin = nx_clock_micros();
 	struct nx_comparison comparison = {
 		.strategy = run->view.strategy,
 		.upper_fd = run->view.upper_fd,
@@ -450,7 +443,7 @@ static int find_changes(struct run *run, struct nexbox_error *err)
 	r = nx_changeset_read(&outcome->changeset, &comparison, err);
 	if (r == 0)
 		r = nx_outcome_take_changes(outcome, err);
-	outcome->public.diff_duration_micros = now_micros() - begin;
+	outcome->public.diff_duration_micros = nx_clock_micros() - begin;
 	return r;
 }
 
@@ -580,11 +573,11 @@ static void promote(struct run *run)
 		.arena = &outcome->arena,
 	};
 	struct nexbox_error error = { 0 };
-	uint64_t begin = now_micros();
+	uint64_t begin = nx_clock_micros();
 	int r = nx_commit(&promotion, &run->spec.commit, nx_session_fd(run->session),
 	                  &outcome->left_out, &outcome->public.n_left_out, &error);
 
-	outcome->public.commit_duration_micros = now_micros() - begin;
+	outcome->public.commit_duration_micros = nx_clock_micros() - begin;
 	outcome->public.left_out = outcome->left_out;
 	if (promotion.status == NEXBOX_COMMIT_PROMOTED)
 		(void)nx_history_trim(promotion.store_fd, promotion.is_large, NULL);
@@ -872,7 +865,7 @@ static int run_all(struct run *run, struct nexbox_error *err)
 int nx_run(const struct nexbox_run_options *options, const struct nx_platform *platform,
            struct nx_outcome *outcome, struct nexbox_error *err)
 {
-	uint64_t begin = now_micros();
+	uint64_t begin = nx_clock_micros();
 	int r;
 	struct run run = {
 		.options = options,
@@ -895,6 +888,6 @@ int nx_run(const struct nexbox_run_options *options, const struct nx_platform *p
 			outcome->public.commit_status = NEXBOX_COMMIT_COMMAND_FAILED;
 	}
 	run_fini(&run);
-	outcome->public.duration_ms = (now_micros() - begin) / 1000;
+	outcome->public.duration_ms = (nx_clock_micros() - begin) / 1000;
 	return r;
 }

@@ -11,6 +11,7 @@
 
 #include "base/buf.h"
 #include "base/cleanup.h"
+#include "base/clock.h"
 #include "platform/fs.h"
 
 /* Entries between two looks at the clock. */
@@ -18,14 +19,6 @@
 
 /* st_blocks is in these, whatever the filesystem's own. */
 #define BLOCK_BYTES 512
-
-static uint64_t now_micros(void)
-{
-	struct timespec t;
-
-	(void)clock_gettime(CLOCK_MONOTONIC, &t);
-	return (uint64_t)t.tv_sec * 1000000 + (uint64_t)t.tv_nsec / 1000;
-}
 
 static void push(struct nx_sizer *sizer, const char *folder, const char *name)
 {
@@ -42,17 +35,12 @@ static void push(struct nx_sizer *sizer, const char *folder, const char *name)
 	sizer->paths[sizer->n_paths++] = path;
 }
 
-static bool is_before(const struct timespec *a, const struct timespec *b)
-{
-	return a->tv_sec < b->tv_sec || (a->tv_sec == b->tv_sec && a->tv_nsec < b->tv_nsec);
-}
-
 /* A file with several names is counted in parts, one at each. */
 static void count(struct nx_sizer *sizer, const struct stat *st)
 {
 	uint64_t n_names = S_ISDIR(st->st_mode) || st->st_nlink == 0 ? 1 : st->st_nlink;
 
-	if (!is_before(&st->st_ctim, &sizer->since))
+	if (nx_time_compare(&st->st_ctim, &sizer->since) >= 0)
 		sizer->bytes += (uint64_t)st->st_blocks * BLOCK_BYTES / n_names;
 }
 
@@ -114,7 +102,7 @@ bool nx_sizer_go_on(struct nx_sizer *sizer, uint64_t until_micros)
 			see(sizer, entry->d_name);
 		if (!entry)
 			close_folder(sizer);
-		if (until_micros != UINT64_MAX && now_micros() >= until_micros)
+		if (until_micros != UINT64_MAX && nx_clock_micros() >= until_micros)
 			return !sizer->dir && sizer->n_paths == 0;
 	}
 	return true;

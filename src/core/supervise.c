@@ -11,6 +11,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "core/pump.h"
 #include "core/terminal.h"
 #include "core/watch.h"
@@ -68,14 +69,6 @@ struct nx_supervisor {
 	bool dead;         /* every process of the box is */
 	bool silent;       /* the enclave has nothing more to say */
 };
-
-static int64_t now_ns(void)
-{
-	struct timespec t;
-
-	(void)clock_gettime(CLOCK_MONOTONIC, &t);
-	return (int64_t)t.tv_sec * 1000000000 + t.tv_nsec;
-}
 
 static void seen(void *userdata, const void *data, size_t size)
 {
@@ -270,7 +263,7 @@ static void take_terminal(struct nx_supervisor *supervisor, int master_fd)
 static void kill_box(struct nx_supervisor *supervisor)
 {
 	if (supervisor->killed_ns == 0)
-		supervisor->killed_ns = now_ns();
+		supervisor->killed_ns = nx_clock_ns();
 	supervisor->tier->kill(supervisor->enclave);
 }
 
@@ -300,7 +293,7 @@ static void begin_time(struct nx_supervisor *supervisor)
 	const struct nexbox_run_options *options = supervisor->options;
 
 	supervisor->end->started = true;
-	supervisor->start_ns = now_ns();
+	supervisor->start_ns = nx_clock_ns();
 	if (options->timeout_ms == 0)
 		return;
 	supervisor->deadline_ns = supervisor->start_ns + (int64_t)options->timeout_ms * 1000000;
@@ -317,11 +310,11 @@ static void on_over(struct nx_supervisor *supervisor)
 {
 	supervisor->over = true;
 	if (supervisor->master_fd >= 0 && !supervisor->silent) {
-		supervisor->linger_ns = now_ns() + REAP_NS;
+		supervisor->linger_ns = nx_clock_ns() + REAP_NS;
 		return;
 	}
 	if (supervisor->killed_ns == 0)
-		supervisor->killed_ns = now_ns();
+		supervisor->killed_ns = nx_clock_ns();
 }
 
 /* They come with the first event that there is, and only with it. */
@@ -339,7 +332,7 @@ static void tick(struct nx_supervisor *supervisor)
 	uint64_t pause_micros = supervisor->on_tick(supervisor->userdata,
 	                                            &supervisor->end->limits_hit);
 
-	supervisor->tick_ns = now_ns() + (int64_t)pause_micros * 1000;
+	supervisor->tick_ns = nx_clock_ns() + (int64_t)pause_micros * 1000;
 	if (supervisor->end->limits_hit & NX_WATCH_DEADLY)
 		kill_box(supervisor);
 }
@@ -367,7 +360,7 @@ static int handle_event(struct nx_supervisor *supervisor, struct nexbox_error *e
 		if (supervisor->early_signal)
 			supervisor->tier->signal(supervisor->enclave, supervisor->early_signal);
 		supervisor->tick_ns = (int64_t)supervisor->on_started(supervisor->userdata) * 1000 +
-		                      now_ns();
+		                      nx_clock_ns();
 		return 0;
 	case NX_EVENT_NOT_STARTED:
 		end->os_code = event.os_code;
@@ -462,7 +455,7 @@ static int64_t next_due(const struct nx_supervisor *supervisor)
 
 static void handle_time(struct nx_supervisor *supervisor)
 {
-	int64_t now = now_ns();
+	int64_t now = nx_clock_ns();
 
 	if (supervisor->killed_ns) {
 		if (now >= supervisor->killed_ns + REAP_NS) {
@@ -510,7 +503,7 @@ static void ask_caller(struct nx_supervisor *supervisor, bool interrupted)
 
 	if (!options->on_wake || supervisor->end->given_up)
 		return;
-	now = now_ns();
+	now = nx_clock_ns();
 	if (!interrupted && now < supervisor->wake_ns)
 		return;
 	supervisor->wake_ns = now + WAKE_NS;
@@ -528,7 +521,7 @@ static int64_t or_wake(const struct nx_supervisor *supervisor, int64_t due)
 
 static struct timespec until(int64_t due)
 {
-	int64_t left = due - now_ns();
+	int64_t left = due - nx_clock_ns();
 
 	if (left < 0)
 		left = 0;
@@ -632,7 +625,7 @@ static void drain(struct nx_supervisor *supervisor)
 	int64_t due = NEVER;
 
 	if (killed)
-		due = now_ns() + GRACE_OF_READER_NS;
+		due = nx_clock_ns() + GRACE_OF_READER_NS;
 	else if (supervisor->deadline_ns)
 		due = supervisor->deadline_ns;
 	for (;;) {
@@ -663,7 +656,7 @@ static void drain(struct nx_supervisor *supervisor)
 		ask_caller(supervisor, n < 0);
 		if (end->given_up)
 			return;
-		if (n == 0 && now_ns() >= due)
+		if (n == 0 && nx_clock_ns() >= due)
 			return; /* late */
 		if (n <= 0)
 			continue;
@@ -715,7 +708,7 @@ int nx_supervisor_run(struct nx_supervisor *supervisor, const struct nx_tier *ti
 	supervisor->on_tick = on_tick;
 	supervisor->userdata = userdata;
 	supervisor->may_hurry = may_hurry;
-	supervisor->wake_ns = now_ns() + WAKE_NS;
+	supervisor->wake_ns = nx_clock_ns() + WAKE_NS;
 	for (int i = 0; i < 3; i++) /* they are in the box now */
 		nx_close_p(&supervisor->command_fds[i]);
 
@@ -738,7 +731,7 @@ int nx_supervisor_run(struct nx_supervisor *supervisor, const struct nx_tier *ti
 		(void)sigtimedwait(&pipe_signal, NULL, &none);
 	(void)pthread_sigmask(SIG_SETMASK, &before, NULL);
 	if (supervisor->deadline_ns && ret_end->exit_code < 0 && ret_end->signal_number == SIGKILL &&
-	    supervisor->n_signals < 2 && now_ns() >= supervisor->deadline_ns)
+	    supervisor->n_signals < 2 && nx_clock_ns() >= supervisor->deadline_ns)
 		ret_end->timed_out = true; /* we slept, and the box kept the deadline itself */
 	return r;
 }

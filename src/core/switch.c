@@ -8,6 +8,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "core/listing.h"
 #include "core/spot.h"
 #include "platform/fs.h"
@@ -58,18 +59,13 @@ static const struct nx_side *taken(const struct walk *walk, const struct nx_inte
 	return walk->direction == NX_FORWARD ? &intent->before : &intent->after;
 }
 
-static bool same_time(const struct timespec *a, const struct timespec *b)
-{
-	return a->tv_sec == b->tv_sec && a->tv_nsec == b->tv_nsec;
-}
-
 bool nx_side_matches(const struct nx_side *side, const struct stat *st)
 {
 	if (st->st_ino != side->inode || (st->st_mode & S_IFMT) != (side->mode & S_IFMT))
 		return false;
 	if (S_ISREG(st->st_mode) && (uint64_t)st->st_size != side->size)
 		return false;
-	return S_ISDIR(st->st_mode) || same_time(&st->st_mtim, &side->mtime);
+	return S_ISDIR(st->st_mode) || nx_time_compare(&st->st_mtim, &side->mtime) == 0;
 }
 
 /* The same, when a loss of power may have changed the size, and nothing else. */
@@ -266,8 +262,7 @@ static int was_rewritten(const struct walk *walk, const struct nx_side *side, in
 	NX_AUTO_FD fd = -1;
 	int r;
 
-	if (st->st_ctim.tv_sec < walk->line->tv_sec ||
-	    (st->st_ctim.tv_sec == walk->line->tv_sec && st->st_ctim.tv_nsec < walk->line->tv_nsec))
+	if (nx_time_compare(&st->st_ctim, walk->line) < 0)
 		return 0;
 	if (!S_ISLNK(st->st_mode) && (st->st_mode & 07777) != (side->mode & 07777))
 		return 1;
@@ -589,10 +584,11 @@ static int set_time(struct walk *walk, const struct nx_intent *intent, const str
 
 	if (r <= 0)
 		return r;
-	if (same_time(&now.st_mtim, &in->mtime))
+	if (nx_time_compare(&now.st_mtim, &in->mtime) == 0)
 		return 0;
 	/* A folder's own has moved with every step in it. */
-	if (walk->tolerant && !S_ISDIR(now.st_mode) && !same_time(&now.st_mtim, &out->mtime))
+	if (walk->tolerant && !S_ISDIR(now.st_mode) &&
+	    nx_time_compare(&now.st_mtim, &out->mtime) != 0)
 		return leave(walk, intent);
 	return utimensat(host->dir_fd, host->name, times, AT_SYMLINK_NOFOLLOW) < 0 ? -errno : 0;
 }

@@ -12,6 +12,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "core/pool.h"
 #include "core/store.h"
 #include "core/walk.h"
@@ -134,12 +135,6 @@ static int scan_folder(struct nx_pool *pool, void *job, void *userdata, struct n
 
 /* ---- scan of a snapshot ----------------------------------------------------- */
 
-static bool is_since(const struct timespec *time, const struct timespec *line)
-{
-	return time->tv_sec != line->tv_sec ? time->tv_sec > line->tv_sec :
-	                                      time->tv_nsec >= line->tv_nsec;
-}
-
 /* The folders of @listing that are still the same; *ret_suspect: something is not. */
 static int visit_below(struct scan *scan, struct nx_pool *pool, const struct visit *visit, int fd,
                        const struct nx_listing *listing, const struct nx_base *base,
@@ -152,7 +147,7 @@ static int visit_below(struct scan *scan, struct nx_pool *pool, const struct vis
 
 		if (fstatat(fd, listing->names[i], &st, AT_SYMLINK_NOFOLLOW) < 0)
 			return -errno;
-		changed = is_since(&st.st_ctim, &scan->walk->comparison->baseline->line);
+		changed = nx_time_compare(&st.st_ctim, &scan->walk->comparison->baseline->line) >= 0;
 		*ret_suspect = *ret_suspect || changed;
 		if (!S_ISDIR(st.st_mode) || (changed && !base))
 			continue;
@@ -184,7 +179,8 @@ static int scan_snapshot(struct nx_pool *pool, void *job, void *userdata, struct
 	struct nx_base *base = NULL;
 	struct stat st;
 	NX_AUTO_FD fd = open_visit(scan, visit, &st);
-	bool is_suspect = fd >= 0 && is_since(&st.st_ctim, &scan->walk->comparison->baseline->line);
+	bool is_suspect = fd >= 0 && nx_time_compare(&st.st_ctim,
+	                                             &scan->walk->comparison->baseline->line) >= 0;
 	int r = fd < 0 ? fd : nx_listing_read(&listing, fd);
 
 	if (r == -EACCES && !is_suspect)
@@ -412,7 +408,7 @@ static bool is_older(const struct nx_walk *walk, const char *path)
 	struct timespec birth;
 
 	return fd < 0 || nx_fs_birth_of(fd, &birth) < 0 ||
-	       !is_since(&birth, &walk->comparison->baseline->line);
+	       nx_time_compare(&birth, &walk->comparison->baseline->line) < 0;
 }
 
 int nx_tree_mark_stand_ins(struct nx_walk *walk)

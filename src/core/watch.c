@@ -6,6 +6,8 @@
 #include <sys/statvfs.h>
 #include <unistd.h>
 
+#include "base/clock.h"
+
 /* How long one look adds sizes up, and in what share of the time it does. */
 #define SLICE_MICROS 4000
 #define COST_SHARE 10
@@ -20,14 +22,6 @@
 
 #define FLOOR_MAX_BYTES (256u * 1024 * 1024)
 #define FLOOR_PART 100
-
-static uint64_t now_micros(void)
-{
-	struct timespec t;
-
-	(void)clock_gettime(CLOCK_MONOTONIC, &t);
-	return (uint64_t)t.tv_sec * 1000000 + (uint64_t)t.tv_nsec / 1000;
-}
 
 static uint64_t least(uint64_t a, uint64_t b)
 {
@@ -156,7 +150,7 @@ static bool add_up(struct nx_watch *watch, uint64_t until_micros)
 
 static uint64_t look_at_changes(struct nx_watch *watch)
 {
-	uint64_t begin = now_micros();
+	uint64_t begin = nx_clock_micros();
 
 	if (!watch->limits->disk_bytes || watch->upper_fd < 0)
 		return PAUSE_MAX_MICROS;
@@ -166,7 +160,7 @@ static uint64_t look_at_changes(struct nx_watch *watch)
 	}
 	if (watch->is_sizing) {
 		bool done = add_up(watch, begin + SLICE_MICROS);
-		uint64_t end = now_micros();
+		uint64_t end = nx_clock_micros();
 
 		watch->size_cost_micros += end - begin;
 		judge_sum(watch);

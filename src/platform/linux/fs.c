@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 #include "platform/fs.h"
+#include "base/clock.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -547,8 +548,7 @@ int nx_fs_draw_line(int fd, struct timespec *ret_line)
 		return -errno;
 	/* A tick is 10 ms at the most. */
 	for (int i = 0; i < 200 && !has_fine_stamps(fd); i++) {
-		if (after.st_ctim.tv_sec != before.st_ctim.tv_sec ||
-		    after.st_ctim.tv_nsec != before.st_ctim.tv_nsec)
+		if (nx_time_compare(&after.st_ctim, &before.st_ctim) != 0)
 			break;
 		(void)nanosleep(&pause, NULL);
 		if (futimens(fd, NULL) < 0 || fstat(fd, &after) < 0)

@@ -20,6 +20,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "platform/linux/enclave/caps.h"
 #include "platform/linux/enclave/command.h"
 #include "platform/linux/enclave/limits.h"
@@ -440,18 +441,10 @@ static void obey(const struct init *init)
 		(void)kill(init->pid, wire.value);
 }
 
-static uint64_t now_ms(void)
-{
-	struct timespec t;
-
-	(void)clock_gettime(CLOCK_MONOTONIC, &t);
-	return (uint64_t)t.tv_sec * 1000 + (uint64_t)t.tv_nsec / 1000000;
-}
-
 /* The caller ends the box; if it sleeps, we do. */
 static void look_out(struct init *init)
 {
-	uint64_t now = now_ms();
+	uint64_t now = nx_clock_ms();
 	uint32_t hit;
 
 	if (init->lookout.proc_fd < 0 || now < init->lookout.due_ms)
@@ -466,7 +459,7 @@ static void look_out(struct init *init)
 static _Noreturn void watch(struct init *init, int signal_fd)
 {
 	uint64_t deadline_ms = init->plan->deadline_ms ?
-	                               now_ms() + init->plan->deadline_ms + DEADLINE_SLACK_MS :
+	                               nx_clock_ms() + init->plan->deadline_ms + DEADLINE_SLACK_MS :
 	                               0;
 	struct pollfd fds[] = {
 		{ .fd = signal_fd, .events = POLLIN },
@@ -480,7 +473,7 @@ static _Noreturn void watch(struct init *init, int signal_fd)
 		int n;
 
 		if (deadline_ms) {
-			uint64_t now = now_ms();
+			uint64_t now = nx_clock_ms();
 
 			if (now >= deadline_ms)
 				_exit(1);

@@ -14,6 +14,7 @@
 #include <unistd.h>
 
 #include "base/cleanup.h"
+#include "base/clock.h"
 
 /* Looking takes at most one part in that many of the time. */
 #define COST_SHARE 20
@@ -54,14 +55,6 @@ static uint64_t micros_of(const struct rusage *used)
 {
 	return (uint64_t)(used->ru_utime.tv_sec + used->ru_stime.tv_sec) * 1000000 +
 	       (uint64_t)(used->ru_utime.tv_usec + used->ru_stime.tv_usec);
-}
-
-static uint64_t now_micros(void)
-{
-	struct timespec t;
-
-	(void)clock_gettime(CLOCK_MONOTONIC, &t);
-	return (uint64_t)t.tv_sec * 1000000 + (uint64_t)t.tv_nsec / 1000;
 }
 
 /* What one look has found. */
@@ -203,7 +196,7 @@ uint32_t nx_lookout_look(struct nx_lookout *lookout, uint64_t now_ms)
 	const struct nx_plan *plan = lookout->plan;
 	struct nx_wire *wire = &lookout->wire;
 	struct sight sight = { 0 };
-	uint64_t begin = now_micros();
+	uint64_t begin = nx_clock_micros();
 	uint32_t hit = 0;
 	uint64_t pause_ms;
 
@@ -220,7 +213,7 @@ uint32_t nx_lookout_look(struct nx_lookout *lookout, uint64_t now_ms)
 		if (wire->peak_memory_bytes >= plan->memory_max_bytes)
 			hit |= NEXBOX_LIMIT_MEMORY;
 	}
-	pause_ms = (now_micros() - begin) * COST_SHARE / 1000;
+	pause_ms = (nx_clock_micros() - begin) * COST_SHARE / 1000;
 	pause_ms = pause_ms < PAUSE_MIN_MS ? PAUSE_MIN_MS : pause_ms;
 	lookout->due_ms = now_ms + (pause_ms > PAUSE_MAX_MS ? PAUSE_MAX_MS : pause_ms);
 	hit &= ~wire->limits_hit;

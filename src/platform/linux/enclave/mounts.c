@@ -12,6 +12,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "platform/linux/view/overlay.h"
 
 /* mount(2)'s constants, whose header does not go together with sys/mount.h. */
@@ -20,14 +21,6 @@
 #endif
 
 #define HARMLESS (MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV)
-
-static uint64_t now_micros(void)
-{
-	struct timespec t;
-
-	(void)clock_gettime(CLOCK_MONOTONIC, &t);
-	return (uint64_t)t.tv_sec * 1000000 + (uint64_t)t.tv_nsec / 1000;
-}
 
 /* A detached filesystem of @type with up to two settings, or a negative errno. */
 static int make_fs(const char *type, const char *const settings[][2], uint32_t attributes)
@@ -242,7 +235,7 @@ static int mount_view(struct nx_mounts *mounts, const struct nx_plan *plan, cons
                       const struct waiter *waiter)
 {
 	int view_fd = waiter->wait_for_view(waiter->userdata);
-	uint64_t begin = now_micros();
+	uint64_t begin = nx_clock_micros();
 	int r;
 
 	if (view_fd >= 0)
@@ -255,7 +248,7 @@ static int mount_view(struct nx_mounts *mounts, const struct nx_plan *plan, cons
 	else
 		r = clone_view(nx_plan_string(plan, op->b));
 	r = fill(&mounts->slots[op->slot], r);
-	mounts->view_micros = now_micros() - begin;
+	mounts->view_micros = nx_clock_micros() - begin;
 	return r;
 }
 
@@ -267,9 +260,9 @@ static int serve_view(struct nx_mounts *mounts, const struct nx_plan *plan, cons
 	int r;
 
 	(void)waiter->wait_for_view(waiter->userdata);
-	begin = now_micros();
+	begin = nx_clock_micros();
 	r = fill(&mounts->slots[op->slot], nx_server_apply(&mounts->server, plan, op));
-	mounts->view_micros = now_micros() - begin;
+	mounts->view_micros = nx_clock_micros() - begin;
 	return r;
 }
 

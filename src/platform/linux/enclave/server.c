@@ -19,6 +19,7 @@
 #include <unistd.h>
 
 #include "base/cleanup.h"
+#include "base/clock.h"
 #include "platform/linux/enclave/caps.h"
 #include "platform/linux/enclave/landlock.h"
 #include "platform/linux/enclave/seccomp.h"
@@ -210,14 +211,6 @@ int nx_server_apply(struct nx_server *server, const struct nx_plan *plan, const 
 
 /* ---- the end ---------------------------------------------------------------- */
 
-static uint64_t now_ms(void)
-{
-	struct timespec t;
-
-	(void)clock_gettime(CLOCK_MONOTONIC, &t);
-	return (uint64_t)t.tv_sec * 1000 + (uint64_t)t.tv_nsec / 1000000;
-}
-
 /* Kills all but the program and ourselves; how many there were, or a negative errno. */
 static int kill_others(const struct nx_server *server, int proc_fd)
 {
@@ -262,7 +255,7 @@ static int reap(struct nx_server *server)
 static int end_others(struct nx_server *server, int proc_fd)
 {
 	const struct timespec pause = { .tv_nsec = 10000000 };
-	uint64_t deadline_ms = now_ms() + DEATH_MS;
+	uint64_t deadline_ms = nx_clock_ms() + DEATH_MS;
 	sigset_t child_signal;
 
 	(void)sigemptyset(&child_signal);
@@ -277,7 +270,7 @@ static int end_others(struct nx_server *server, int proc_fd)
 		(void)kill(-1, SIGSTOP);
 		(void)kill_others(server, proc_fd);
 		(void)pidfd_send_signal(server->pid_fd, SIGCONT, NULL, 0);
-		if (now_ms() >= deadline_ms)
+		if (nx_clock_ms() >= deadline_ms)
 			return -EBUSY;
 		(void)sigtimedwait(&child_signal, NULL, &pause);
 	}

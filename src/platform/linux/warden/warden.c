@@ -21,6 +21,7 @@
 #include <unistd.h>
 
 #include "base/cleanup.h"
+#include "base/clock.h"
 #include "platform/linux/enclave/caps.h"
 #include "platform/linux/enclave/command.h"
 #include "platform/linux/enclave/landlock.h"
@@ -466,14 +467,6 @@ static _Noreturn void run_clerk(struct warden *w, int report_fd)
 
 /* ---- the warden's own ---- */
 
-static uint64_t now_ms(void)
-{
-	struct timespec t;
-
-	(void)clock_gettime(CLOCK_MONOTONIC, &t);
-	return (uint64_t)t.tv_sec * 1000 + (uint64_t)t.tv_nsec / 1000000;
-}
-
 /* What watch() looks at. */
 struct post {
 	int signal_fd;
@@ -488,7 +481,7 @@ struct post {
  */
 static bool end_tree(const struct warden *w, const struct post *post, int64_t patience_ms)
 {
-	uint64_t begin = now_ms();
+	uint64_t begin = nx_clock_ms();
 
 	(void)!write(w->signal[1], "", 1);
 	(void)kill(post->clerk, SIGKILL);
@@ -501,7 +494,7 @@ static bool end_tree(const struct warden *w, const struct post *post, int64_t pa
 			nx_family_kill();
 		if (nx_family_reap())
 			return true;
-		if (patience_ms >= 0 && now_ms() - begin >= (uint64_t)patience_ms)
+		if (patience_ms >= 0 && nx_clock_ms() - begin >= (uint64_t)patience_ms)
 			return false;
 		/* What cannot be killed must not keep a core busy. */
 		(void)poll(&poll_fd, 1, round < 100 ? 2 : 50);
@@ -593,7 +586,7 @@ static void obey(const struct warden *w, const struct post *post)
 static _Noreturn void watch(const struct warden *w, struct post *post)
 {
 	uint64_t deadline_ms = w->plan->deadline_ms ?
-	                               now_ms() + w->plan->deadline_ms + DEADLINE_SLACK_MS :
+	                               nx_clock_ms() + w->plan->deadline_ms + DEADLINE_SLACK_MS :
 	                               0;
 	struct pollfd fds[] = {
 		{ .fd = post->signal_fd, .events = POLLIN },
@@ -608,7 +601,7 @@ static _Noreturn void watch(const struct warden *w, struct post *post)
 		int n;
 
 		if (deadline_ms) {
-			uint64_t now = now_ms();
+			uint64_t now = nx_clock_ms();
 
 			if (now >= deadline_ms)
 				give_up(w, post);
