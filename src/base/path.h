@@ -30,3 +30,15 @@ bool nx_path_is_below(const char *path, const char *folder);
  * Context: anywhere.
  */
 bool nx_path_leads_out(const char *at, const char *target, const char *root);
+
+/**
+ * nx_path_is_dot() - whether a folder's entry is the folder itself, or the one above
+ * @name: (borrowed) as readdir() gives it
+ *
+ * Return: true for "." and "..".
+ * Context: anywhere.
+ */
+static inline bool nx_path_is_dot(const char *name)
+{
+	return name[0] == '.' && (name[1] == '\0' || (name[1] == '.' && name[2] == '\0'));
+}

@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "base/digest.h"
+#include "base/io.h"
 #include "platform/fs.h"
 
 #define FILE_NAME "box"
@@ -72,20 +73,6 @@ static void put_entry(struct nx_buf *out, const struct nx_base *base, int depth)
 		put_entry(out, &base->dir->entries[i], depth + 1);
 }
 
-static int write_all(int fd, const struct nx_buf *buf)
-{
-	for (size_t done = 0; done < buf->size;) {
-		ssize_t n = write(fd, buf->data + done, buf->size - done);
-
-		if (n < 0 && errno == EINTR)
-			continue;
-		if (n < 0)
-			return -errno;
-		done += (size_t)n;
-	}
-	return 0;
-}
-
 int nx_box_save(const struct nx_box_note *note, int session_fd, struct nexbox_error *err)
 {
 	NX_CLEANUP(nx_buf_fini) struct nx_buf out = NX_BUF_INIT;
@@ -112,7 +99,7 @@ int nx_box_save(const struct nx_box_note *note, int session_fd, struct nexbox_er
 	nx_buf_append(&out, digest, sizeof(digest));
 	fd = openat(session_fd, TEMPORARY, O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW | O_CLOEXEC,
 	            0600);
-	r = out.failed ? -ENOMEM : fd < 0 ? -errno : write_all(fd, &out);
+	r = out.failed ? -ENOMEM : fd < 0 ? -errno : nx_write_all(fd, out.data, out.size);
 	if (r == 0 && renameat(session_fd, TEMPORARY, session_fd, FILE_NAME) < 0)
 		r = -errno;
 	return r < 0 ? nx_fail(err, NEXBOX_E_SYSTEM, -r, "box", "cannot write the box's note") : 0;

@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "base/path.h"
 #include "core/pool.h"
 #include "platform/fs.h"
 
@@ -482,11 +483,6 @@ static int by_inode(const void *a, const void *b, void *userdata)
 	return x < y ? -1 : x > y;
 }
 
-static bool is_dot(const char *name)
-{
-	return name[0] == '.' && (name[1] == '\0' || (name[1] == '.' && name[2] == '\0'));
-}
-
 static int fill_folder(struct work *work, struct folder *folder, const struct nx_buf *names,
                        const struct listed *listed, size_t n)
 {
@@ -529,7 +525,7 @@ static int list_folder(struct work *work, struct folder *folder, struct nexbox_e
 		return cannot(errno, "list", folder, ".", err);
 	fd = -1; /* the stream's now */
 	while ((errno = 0, entry = readdir(stream))) {
-		if (is_dot(entry->d_name) ||
+		if (nx_path_is_dot(entry->d_name) ||
 		    (folder->base == &work->baseline->root && work->clone->skip &&
 		     strcmp(entry->d_name, work->clone->skip) == 0))
 			continue;

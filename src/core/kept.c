@@ -6,6 +6,8 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include "base/io.h"
+
 /* Up to here no file is made: most runs say little. */
 #define IN_MEMORY (64 * 1024)
 
@@ -15,21 +17,6 @@ void nx_kept_init(struct nx_kept *kept, int session_fd, const char *name, uint64
 		                  .name = name,
 		                  .max_bytes = max_bytes,
 		                  .fd = -1 };
-}
-
-static bool write_all(int fd, const char *data, size_t size)
-{
-	while (size > 0) {
-		ssize_t n = write(fd, data, size);
-
-		if (n < 0 && errno == EINTR)
-			continue;
-		if (n <= 0)
-			return false;
-		data += n;
-		size -= (size_t)n;
-	}
-	return true;
 }
 
 /* Moves to a file; when it cannot hold what there is, memory goes on doing so. */
@@ -43,7 +30,7 @@ static bool spill(struct nx_kept *kept)
 	            O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
 	if (fd < 0)
 		return false;
-	if (!write_all(fd, kept->memory.data, kept->memory.size)) {
+	if (nx_write_all(fd, kept->memory.data, kept->memory.size) < 0) {
 		(void)unlinkat(kept->session_fd, kept->name, 0);
 		return false;
 	}
@@ -64,7 +51,7 @@ void nx_kept_add(struct nx_kept *kept, const void *data, size_t size)
 	if (kept->fd < 0 && kept->memory.size + size <= IN_MEMORY)
 		ok = nx_buf_append(&kept->memory, data, size);
 	else
-		ok = spill(kept) && write_all(kept->fd, data, size);
+		ok = spill(kept) && nx_write_all(kept->fd, data, size) == 0;
 	if (ok)
 		kept->size_bytes += size;
 	else

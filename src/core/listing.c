@@ -7,14 +7,11 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/path.h"
+
 static int compare(const void *a, const void *b)
 {
 	return strcmp(*(const char *const *)a, *(const char *const *)b);
-}
-
-static bool is_dot(const char *name)
-{
-	return name[0] == '.' && (name[1] == '\0' || (name[1] == '.' && name[2] == '\0'));
 }
 
 int nx_listing_read(struct nx_listing *listing, int dir_fd)
@@ -32,7 +29,7 @@ int nx_listing_read(struct nx_listing *listing, int dir_fd)
 	fd = -1; /* the stream's now */
 	errno = 0;
 	while ((entry = readdir(dir))) {
-		if (is_dot(entry->d_name))
+		if (nx_path_is_dot(entry->d_name))
 			continue;
 		nx_buf_append(&listing->bytes, entry->d_name, strlen(entry->d_name) + 1);
 		n++;

@@ -10,12 +10,8 @@
 #include <unistd.h>
 
 #include "base/buf.h"
+#include "base/path.h"
 #include "platform/fs.h"
-
-static bool is_dot(const char *name)
-{
-	return name[0] == '.' && (name[1] == '\0' || (name[1] == '.' && name[2] == '\0'));
-}
 
 /*
  * Opens a folder for emptying. A command, and the overlay itself, leave folders
@@ -91,7 +87,7 @@ static int begin_level(struct levels *levels, int fd, int *first)
 	while ((entry = readdir(dir))) {
 		int r;
 
-		if (is_dot(entry->d_name))
+		if (nx_path_is_dot(entry->d_name))
 			continue;
 		r = entry->d_type == DT_DIR ? -EISDIR : unlink_in(fd, entry->d_name, 0);
 		if (r == -EISDIR || r == -EPERM) {

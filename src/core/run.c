@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "base/io.h"
 #include "base/path.h"
 #include "core/box.h"
 #include "core/clone.h"
@@ -688,19 +689,7 @@ static void settle(struct run *run)
 
 static int write_to_fd(void *userdata, const void *data, size_t size)
 {
-	const char *p = data;
-
-	while (size > 0) {
-		ssize_t n = write(*(int *)userdata, p, size);
-
-		if (n < 0 && errno == EINTR)
-			continue;
-		if (n < 0)
-			return errno;
-		p += n;
-		size -= (size_t)n;
-	}
-	return 0;
+	return -nx_write_all(*(int *)userdata, data, size);
 }
 
 /* What later commands need to go on with the box. */

@@ -12,6 +12,7 @@
 #include "base/buf.h"
 #include "base/cleanup.h"
 #include "base/clock.h"
+#include "base/path.h"
 #include "platform/fs.h"
 
 /* Entries between two looks at the clock. */
@@ -77,8 +78,7 @@ static void see(struct nx_sizer *sizer, const char *name)
 {
 	struct stat st;
 
-	if (strcmp(name, ".") == 0 || strcmp(name, "..") == 0 ||
-	    fstatat(dirfd(sizer->dir), name, &st, AT_SYMLINK_NOFOLLOW) < 0)
+	if (nx_path_is_dot(name) || fstatat(dirfd(sizer->dir), name, &st, AT_SYMLINK_NOFOLLOW) < 0)
 		return;
 	count(sizer, &st);
 	if (S_ISDIR(st.st_mode))

@@ -305,8 +305,8 @@ static int walk_folder(struct builder *b, int fd, const char *path)
 		return walk_unlisted(b, fd, path);
 	}
 	while (r == 0 && (entry = readdir(dir))) {
-		if (strcmp(entry->d_name, ".") == 0 || strcmp(entry->d_name, "..") == 0 ||
-		    entry->d_type == DT_LNK || is_of_process(b, path, entry->d_name))
+		if (nx_path_is_dot(entry->d_name) || entry->d_type == DT_LNK ||
+		    is_of_process(b, path, entry->d_name))
 			continue;
 		r = walk(b, fd, entry->d_name, join(b, path, entry->d_name));
 	}
