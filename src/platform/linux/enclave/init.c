@@ -3,7 +3,6 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <limits.h>
 #include <net/if.h>
 #include <poll.h>
 #include <sched.h>
@@ -11,27 +10,18 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/ioctl.h>
-#include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/signalfd.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "base/clock.h"
 #include "platform/linux/enclave/caps.h"
-#include "platform/linux/enclave/command.h"
+#include "platform/linux/enclave/first.h"
 #include "platform/linux/enclave/limits.h"
 #include "platform/linux/enclave/mounts.h"
-#include "platform/linux/enclave/wire.h"
-
-/*
- * The caller kills at the deadline. If it sleeps (control-Z) or is starved, the
- * first process does it, this much later.
- */
-#define DEADLINE_SLACK_MS 100
 
 /* How often the first process asks whether it is time to look, if it is to. */
 #define LOOK_MS 10
@@ -53,75 +43,6 @@ struct init {
 	int net_error; /* its errno */
 };
 
-static void send_wire(const struct init *init, const struct nx_wire *wire, const int *fds,
-                      size_t n_fds)
-{
-	union {
-		char bytes[CMSG_SPACE(sizeof(int) * NX_WIRE_FDS)];
-		struct cmsghdr align;
-	} control = { .bytes = { 0 } };
-	struct iovec iov = { .iov_base = (void *)wire, .iov_len = sizeof(*wire) };
-	struct msghdr message = { .msg_iov = &iov, .msg_iovlen = 1 };
-
-	if (n_fds > 0) {
-		struct cmsghdr *head;
-
-		message.msg_control = control.bytes;
-		message.msg_controllen = CMSG_SPACE(sizeof(int) * n_fds);
-		head = CMSG_FIRSTHDR(&message);
-		head->cmsg_level = SOL_SOCKET;
-		head->cmsg_type = SCM_RIGHTS;
-		head->cmsg_len = CMSG_LEN(sizeof(int) * n_fds);
-		memcpy(CMSG_DATA(head), fds, sizeof(int) * n_fds);
-	}
-	/* A caller that is gone is noticed by other means. */
-	(void)!sendmsg(init->start->wire_fd, &message, MSG_NOSIGNAL);
-}
-
-static _Noreturn void fail(const struct init *init, uint32_t stage, uint32_t detail, int os_code)
-{
-	struct nx_wire wire = { .kind = NX_WIRE_FAILED,
-		                .stage = stage,
-		                .detail = detail,
-		                .value = os_code };
-
-	send_wire(init, &wire, NULL, 0);
-	_exit(1);
-}
-
-/*
- * Receives one message; blocks. Its descriptors go to @fds, which has room for
- * NX_WIRE_FDS. A caller that died ends the box.
- */
-static void receive_wire(const struct init *init, struct nx_wire *wire, int *fds, size_t *n_fds)
-{
-	union {
-		char bytes[CMSG_SPACE(sizeof(int) * NX_WIRE_FDS)];
-		struct cmsghdr align;
-	} control;
-	struct iovec iov = { .iov_base = wire, .iov_len = sizeof(*wire) };
-	struct msghdr message = {
-		.msg_iov = &iov,
-		.msg_iovlen = 1,
-		.msg_control = control.bytes,
-		.msg_controllen = sizeof(control.bytes),
-	};
-	struct cmsghdr *head;
-	ssize_t n;
-
-	do
-		n = recvmsg(init->start->wire_fd, &message, MSG_CMSG_CLOEXEC);
-	while (n < 0 && errno == EINTR);
-	if (n != (ssize_t)sizeof(*wire))
-		_exit(1);
-	*n_fds = 0;
-	head = CMSG_FIRSTHDR(&message);
-	if (head && head->cmsg_level == SOL_SOCKET && head->cmsg_type == SCM_RIGHTS) {
-		*n_fds = (head->cmsg_len - CMSG_LEN(0)) / sizeof(int);
-		memcpy(fds, CMSG_DATA(head), *n_fds * sizeof(int));
-	}
-}
-
 static bool write_file(const char *path, const char *text, size_t size)
 {
 	NX_AUTO_FD fd = open(path, O_WRONLY | O_CLOEXEC);
@@ -140,23 +61,19 @@ static void map_ids(const struct init *init)
 	int n;
 
 	if (!(start->flags & NX_INIT_MAP_SELF)) {
-		struct nx_wire wire;
 		int fds[NX_WIRE_FDS];
-		size_t n_fds;
 
-		receive_wire(init, &wire, fds, &n_fds);
-		if (wire.kind != NX_WIRE_MAPPED)
-			_exit(1);
+		(void)nx_first_receive(start, NX_WIRE_MAPPED, fds);
 		return;
 	}
 	if (!write_file("/proc/self/setgroups", "deny", 4) && errno != ENOENT)
-		fail(init, NX_STAGE_IDS, 0, errno);
+		nx_first_fail(start, NX_STAGE_IDS, 0, errno);
 	n = snprintf(text, sizeof(text), "%u %u 1\n", start->uid, start->uid);
 	if (!write_file("/proc/self/uid_map", text, (size_t)n))
-		fail(init, NX_STAGE_IDS, 0, errno);
+		nx_first_fail(start, NX_STAGE_IDS, 0, errno);
 	n = snprintf(text, sizeof(text), "%u %u 1\n", start->gid, start->gid);
 	if (!write_file("/proc/self/gid_map", text, (size_t)n))
-		fail(init, NX_STAGE_IDS, 0, errno);
+		nx_first_fail(start, NX_STAGE_IDS, 0, errno);
 }
 
 /* A network of its own, in which only the loopback is up; 0, or an errno. */
@@ -198,7 +115,7 @@ static void begin_net(struct init *init)
 	init->net_pid = clone(net_child, stack + sizeof(stack), CLONE_VM | CLONE_FILES | SIGCHLD,
 	                      init);
 	if (init->net_pid < 0)
-		fail(init, NX_STAGE_NET, 0, errno);
+		nx_first_fail(init->start, NX_STAGE_NET, 0, errno);
 }
 
 static void join_net(struct init *init)
@@ -208,9 +125,9 @@ static void join_net(struct init *init)
 	while (waitpid(init->net_pid, NULL, __WALL) < 0 && errno == EINTR)
 		continue;
 	if (init->net_error)
-		fail(init, NX_STAGE_NET, 0, init->net_error);
+		nx_first_fail(init->start, NX_STAGE_NET, 0, init->net_error);
 	if (setns(init->net_fd, CLONE_NEWNET) < 0)
-		fail(init, NX_STAGE_NET, 0, errno);
+		nx_first_fail(init->start, NX_STAGE_NET, 0, errno);
 	nx_close_p(&init->net_fd);
 	init->net_pid = 0;
 }
@@ -225,69 +142,25 @@ static void follow_caller(const struct init *init)
 	struct pollfd poll_fd = { .fd = init->start->caller_fd, .events = POLLIN };
 
 	if (prctl(PR_SET_PDEATHSIG, SIGKILL) < 0)
-		fail(init, NX_STAGE_PROCESS, 0, errno);
+		nx_first_fail(init->start, NX_STAGE_PROCESS, 0, errno);
 	if (poll(&poll_fd, 1, 0) != 0)
 		_exit(1);
-}
-
-static void receive_launch(struct init *init)
-{
-	struct nx_wire wire;
-	struct stat st;
-	int fds[NX_WIRE_FDS];
-	size_t n_fds;
-	size_t next = 1; /* behind the plan */
-	void *memory;
-
-	receive_wire(init, &wire, fds, &n_fds);
-	if (wire.kind != NX_WIRE_LAUNCH || n_fds < 1 || fstat(fds[0], &st) < 0)
-		_exit(1);
-	memory = mmap(NULL, (size_t)st.st_size, PROT_READ | PROT_WRITE, MAP_PRIVATE, fds[0], 0);
-	(void)close(fds[0]);
-	if (memory == MAP_FAILED)
-		fail(init, NX_STAGE_PLAN, 0, errno);
-	init->plan = memory;
-	if (init->plan->magic != NX_PLAN_MAGIC || init->plan->size_bytes != (uint64_t)st.st_size)
-		fail(init, NX_STAGE_PLAN, 0, EINVAL); /* a helper of another version */
-	for (uint32_t i = 0; i < 3; i++)
-		init->command.stdio[i] = init->plan->flags & (NX_PLAN_HAS_STDIN << i) ? fds[next++] :
-		                                                                        -1;
 }
 
 /* The folders are there; with them comes the view, if the caller could mount it. */
 static int wait_for_view(void *userdata)
 {
 	struct init *init = userdata;
-	struct nx_wire wire;
 	int fds[NX_WIRE_FDS];
-	size_t n_fds;
+	size_t n_fds = nx_first_receive(init->start, NX_WIRE_SESSION, fds);
 
-	receive_wire(init, &wire, fds, &n_fds);
-	if (wire.kind != NX_WIRE_SESSION || n_fds < 1)
+	if (n_fds < 1)
 		_exit(1);
 	init->session_fd = fds[0];
 	/* Whoever serves the view is to have no more of a network than the command. */
 	if (init->plan->flags & NX_PLAN_SERVED)
 		join_net(init);
 	return n_fds > 1 ? fds[1] : -1;
-}
-
-/* Pointers from offsets, with @front free ones before them. */
-static char **make_pointers(const struct init *init, uint32_t offset, size_t front)
-{
-	const uint32_t *offsets = nx_plan_at(init->plan, offset);
-	char **pointers;
-	size_t n = 0;
-
-	while (offsets[n])
-		n++;
-	pointers = mmap(NULL, (front + n + 1) * sizeof(char *), PROT_READ | PROT_WRITE,
-	                MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-	if (pointers == MAP_FAILED)
-		fail(init, NX_STAGE_PLAN, 0, errno);
-	for (size_t i = 0; i < n; i++)
-		pointers[front + i] = (char *)nx_plan_at(init->plan, offsets[i]);
-	return pointers + front;
 }
 
 /* A terminal of the box's own: its master goes to the caller. */
@@ -302,14 +175,14 @@ static void make_terminal(struct init *init)
 	init->terminal_fd = open("/dev/pts/ptmx", O_RDWR | O_NOCTTY | O_CLOEXEC);
 	if (init->terminal_fd < 0 || ioctl(init->terminal_fd, TIOCSPTLCK, &unlock) < 0 ||
 	    ioctl(init->terminal_fd, TIOCGPTN, &number) < 0)
-		fail(init, NX_STAGE_TERMINAL, 0, errno);
+		nx_first_fail(init->start, NX_STAGE_TERMINAL, 0, errno);
 	(void)ioctl(init->terminal_fd, TIOCSWINSZ, &size);
 	(void)snprintf(init->terminal, sizeof(init->terminal), "/dev/pts/%u", number);
 	init->command.terminal = init->terminal;
 	/* It is the session's; the command's group becomes its foreground. */
 	init->slave_fd = open(init->terminal, O_RDWR | O_NOCTTY | O_CLOEXEC);
 	if (init->slave_fd < 0 || ioctl(init->slave_fd, TIOCSCTTY, 0) < 0)
-		fail(init, NX_STAGE_TERMINAL, 0, errno);
+		nx_first_fail(init->start, NX_STAGE_TERMINAL, 0, errno);
 }
 
 /* Sends what the caller is to have, once, with the first message there is. */
@@ -327,7 +200,7 @@ static void send_with_results(struct init *init, struct nx_wire *wire)
 		wire->stage |= NX_WIRE_HAS_SCRATCH;
 		fds[n_fds++] = init->mounts.scratch_fd;
 	}
-	send_wire(init, wire, fds, n_fds);
+	nx_first_send(init->start, wire, fds, n_fds);
 	/* The only descriptor of the master is the caller's then. */
 	nx_close_p(&init->terminal_fd);
 	nx_close_p(&init->mounts.scratch_fd);
@@ -354,10 +227,10 @@ static void start_command(struct init *init)
 		return;
 	}
 	if (init->command.stage)
-		fail(init, init->command.stage, 0, init->command.os_code);
+		nx_first_fail(init->start, init->command.stage, 0, init->command.os_code);
 	wire.kind = NX_WIRE_NOT_STARTED;
 	wire.value = init->command.os_code;
-	send_wire(init, &wire, NULL, 0);
+	nx_first_send(init->start, &wire, NULL, 0);
 	_exit(1);
 }
 
@@ -369,31 +242,16 @@ static void tell_stopped(const struct init *init, int status)
 	(void)!send(init->start->wire_fd, &wire, sizeof(wire), MSG_NOSIGNAL | MSG_DONTWAIT);
 }
 
-/*
- * A terminal is hung up when its session's first process ends, and what was not
- * read from it by then is lost. So everything else ends first; then the caller
- * reads to the end, and ends us.
- */
+/* Everything else ends before the terminal is hung up: see nx_first_linger(). */
 static _Noreturn void linger(const struct init *init, struct nx_wire *wire)
 {
-	struct pollfd fds[] = {
-		{ .fd = init->start->wire_fd, .events = POLLIN },
-		{ .fd = init->start->caller_fd, .events = POLLIN },
-	};
-
 	/* First of all: a process that cannot be reaped must not keep it back. */
-	send_wire(init, wire, NULL, 0);
+	nx_first_send(init->start, wire, NULL, 0);
 	(void)kill(-1, SIGKILL);
 	while (waitpid(-1, NULL, __WALL) > 0 || errno == EINTR)
 		continue;
-	for (;;) {
-		struct nx_wire ignored;
-
-		(void)poll(fds, NX_ARRAY_SIZE(fds), -1);
-		if (fds[1].revents || (fds[0].revents & ~POLLIN) ||
-		    recv(init->start->wire_fd, &ignored, sizeof(ignored), MSG_DONTWAIT) == 0)
-			_exit(0);
-	}
+	nx_first_linger(init->start);
+	_exit(0);
 }
 
 /* Reaps whatever has ended. The end of the command is the end of the box. */
@@ -423,22 +281,8 @@ static void reap(struct init *init)
 	nx_lookout_sum(&init->lookout, wire.detail & NX_WIRE_ALONE, &wire);
 	if (init->command.terminal)
 		linger(init, &wire);
-	send_wire(init, &wire, NULL, 0);
+	nx_first_send(init->start, &wire, NULL, 0);
 	_exit(0);
-}
-
-/* The caller's signals go to all of the command's group, as a terminal's would. */
-static void obey(const struct init *init)
-{
-	struct nx_wire wire;
-	ssize_t n = recv(init->start->wire_fd, &wire, sizeof(wire), MSG_DONTWAIT);
-
-	if (n == 0 || (n < 0 && errno != EAGAIN && errno != EINTR))
-		_exit(1); /* the caller is gone */
-	if (n != (ssize_t)sizeof(wire) || wire.kind != NX_WIRE_SIGNAL)
-		return;
-	if (kill(-init->pid, wire.value) < 0)
-		(void)kill(init->pid, wire.value);
 }
 
 /* The caller ends the box; if it sleeps, we do. */
@@ -451,16 +295,14 @@ static void look_out(struct init *init)
 		return;
 	hit = nx_lookout_look(&init->lookout, now);
 	if (hit)
-		send_wire(init, &init->lookout.wire, NULL, 0);
+		nx_first_send(init->start, &init->lookout.wire, NULL, 0);
 	if (hit & NX_LIMITS_DEADLY)
 		_exit(1);
 }
 
 static _Noreturn void watch(struct init *init, int signal_fd)
 {
-	uint64_t deadline_ms = init->plan->deadline_ms ?
-	                               nx_clock_ms() + init->plan->deadline_ms + DEADLINE_SLACK_MS :
-	                               0;
+	uint64_t deadline_ms = nx_first_deadline(init->plan);
 	struct pollfd fds[] = {
 		{ .fd = signal_fd, .events = POLLIN },
 		{ .fd = init->start->wire_fd, .events = POLLIN },
@@ -469,16 +311,11 @@ static _Noreturn void watch(struct init *init, int signal_fd)
 
 	for (;;) {
 		struct signalfd_siginfo info;
-		int timeout = -1;
+		int timeout = nx_first_time_left(deadline_ms);
 		int n;
 
-		if (deadline_ms) {
-			uint64_t now = nx_clock_ms();
-
-			if (now >= deadline_ms)
-				_exit(1);
-			timeout = deadline_ms - now < INT_MAX ? (int)(deadline_ms - now) : INT_MAX;
-		}
+		if (timeout == 0)
+			_exit(1);
 		look_out(init);
 		if (init->lookout.proc_fd >= 0 && (timeout < 0 || timeout > LOOK_MS))
 			timeout = LOOK_MS;
@@ -494,8 +331,8 @@ static _Noreturn void watch(struct init *init, int signal_fd)
 			(void)!read(signal_fd, &info, sizeof(info));
 			reap(init);
 		}
-		if (fds[1].revents)
-			obey(init);
+		if (fds[1].revents && !nx_first_obey(init->start, init->pid))
+			_exit(1);
 	}
 }
 
@@ -512,10 +349,10 @@ static void check_server(struct init *init)
 		op++;
 	r = nx_server_check_apply(&init->mounts.server);
 	if (r < 0)
-		fail(init, NX_STAGE_MOUNTS, op, -r);
+		nx_first_fail(init->start, NX_STAGE_MOUNTS, op, -r);
 	init->proc_fd = open("/proc", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	if (init->proc_fd < 0)
-		fail(init, NX_STAGE_PROCESS, 0, errno);
+		nx_first_fail(init->start, NX_STAGE_PROCESS, 0, errno);
 }
 
 void nx_init_run(const struct nx_init *start)
@@ -526,7 +363,6 @@ void nx_init_run(const struct nx_init *start)
 		             .terminal_fd = -1,
 		             .slave_fd = -1,
 		             .mounts = { .scratch_fd = -1, .server = NX_SERVER_INIT } };
-	sigset_t child_signal;
 	uint32_t op = 0;
 	int signal_fd;
 	int r;
@@ -542,27 +378,23 @@ void nx_init_run(const struct nx_init *start)
 	/* The caller is still busy with the plan. The ids are mapped: 0 is root's. */
 	r = nx_caps_bound(getuid() == 0);
 	if (r < 0)
-		fail(&init, NX_STAGE_CAPS, 0, -r);
-	receive_launch(&init);
-	init.command.plan = init.plan;
-	init.command.argv = make_pointers(&init, init.plan->argv, 1);
-	init.command.envp = make_pointers(&init, init.plan->envp, 0);
+		nx_first_fail(start, NX_STAGE_CAPS, 0, -r);
+	nx_first_receive_launch(start, &init.command);
+	init.plan = init.command.plan;
 	r = nx_mounts_apply(&init.mounts, init.plan, wait_for_view, &init, &op);
 	if (r < 0)
-		fail(&init, NX_STAGE_MOUNTS, op, -r);
+		nx_first_fail(start, NX_STAGE_MOUNTS, op, -r);
 	join_net(&init);
 	if (chdir("/") < 0)
-		fail(&init, NX_STAGE_PROCESS, 0, errno);
+		nx_first_fail(start, NX_STAGE_PROCESS, 0, errno);
 	check_server(&init);
 	make_terminal(&init);
-	(void)sigemptyset(&child_signal);
-	(void)sigaddset(&child_signal, SIGCHLD);
-	signal_fd = signalfd(-1, &child_signal, SFD_CLOEXEC | SFD_NONBLOCK);
+	signal_fd = nx_first_watch_children();
 	if (signal_fd < 0)
-		fail(&init, NX_STAGE_PROCESS, 0, errno);
+		nx_first_fail(start, NX_STAGE_PROCESS, 0, errno);
 	r = nx_lookout_open(&init.lookout, init.plan);
 	if (r < 0)
-		fail(&init, NX_STAGE_LIMITS, 0, -r);
+		nx_first_fail(start, NX_STAGE_LIMITS, 0, -r);
 	send_ready(&init);
 	start_command(&init);
 	/* The command's ends of its pipes, and its terminal, are the command's alone. */

@@ -24,7 +24,6 @@
 #include <sys/socket.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "platform/linux/enclave/caps.h"
@@ -351,28 +350,12 @@ static int start(const struct nx_start *start, struct nx_enclave **ret_enclave,
 int nx_enclave_send(struct nx_enclave *enclave, enum nx_wire_kind kind, const int *fds,
                     size_t n_fds, struct nexbox_error *err)
 {
-	union {
-		char bytes[CMSG_SPACE(sizeof(int) * NX_WIRE_FDS)];
-		struct cmsghdr align;
-	} control = { .bytes = { 0 } };
-	struct nx_wire wire = { .kind = kind };
-	struct iovec iov = { .iov_base = &wire, .iov_len = sizeof(wire) };
-	struct msghdr message = {
-		.msg_iov = &iov,
-		.msg_iovlen = 1,
-		.msg_control = control.bytes,
-		.msg_controllen = CMSG_SPACE(sizeof(int) * n_fds),
-	};
-	struct cmsghdr *head = CMSG_FIRSTHDR(&message);
+	const struct nx_wire wire = { .kind = kind };
+	int r = nx_wire_send(enclave->wire_fd, &wire, fds, n_fds);
 
-	head->cmsg_level = SOL_SOCKET;
-	head->cmsg_type = SCM_RIGHTS;
-	head->cmsg_len = CMSG_LEN(sizeof(int) * n_fds);
-	memcpy(CMSG_DATA(head), fds, sizeof(int) * n_fds);
 	/* One that has failed already has left its reason in the other direction. */
-	if (sendmsg(enclave->wire_fd, &message, MSG_NOSIGNAL) < 0 && errno != EPIPE &&
-	    errno != ECONNRESET)
-		return nx_fail(err, NEXBOX_E_SYSTEM, errno, "enclave",
+	if (r < 0 && r != -EPIPE && r != -ECONNRESET)
+		return nx_fail(err, NEXBOX_E_SYSTEM, -r, "enclave",
 		               "cannot hand the plan to the box");
 	return 0;
 }
@@ -485,17 +468,11 @@ static int describe(const struct nx_enclave *enclave, const struct nx_wire *wire
 }
 
 /* The descriptors of a message, by what it says it has. */
-static void take_fds(const struct nx_wire *wire, struct msghdr *message, struct nx_event *event)
+static void take_fds(const struct nx_wire *wire, const int *fds, size_t n_fds,
+                     struct nx_event *event)
 {
-	struct cmsghdr *head = CMSG_FIRSTHDR(message);
-	int fds[NX_WIRE_FDS];
-	size_t n_fds = 0;
 	size_t next = 0;
 
-	if (head && head->cmsg_level == SOL_SOCKET && head->cmsg_type == SCM_RIGHTS) {
-		n_fds = (head->cmsg_len - CMSG_LEN(0)) / sizeof(int);
-		memcpy(fds, CMSG_DATA(head), n_fds * sizeof(int));
-	}
 	if ((wire->stage & NX_WIRE_HAS_TERMINAL) && next < n_fds)
 		event->terminal_fd = fds[next++];
 	if ((wire->stage & NX_WIRE_HAS_SCRATCH) && next < n_fds)
@@ -505,36 +482,26 @@ static void take_fds(const struct nx_wire *wire, struct msghdr *message, struct 
 int nx_enclave_next_event(struct nx_enclave *enclave, struct nx_event *ret_event,
                           struct nexbox_error *err)
 {
-	union {
-		char bytes[CMSG_SPACE(sizeof(int) * NX_WIRE_FDS)];
-		struct cmsghdr align;
-	} control;
 	struct nx_wire wire;
-	struct iovec iov = { .iov_base = &wire, .iov_len = sizeof(wire) };
-	struct msghdr message = {
-		.msg_iov = &iov,
-		.msg_iovlen = 1,
-		.msg_control = control.bytes,
-		.msg_controllen = sizeof(control.bytes),
-	};
-	ssize_t n = recvmsg(enclave->wire_fd, &message, MSG_CMSG_CLOEXEC | MSG_DONTWAIT);
+	int fds[NX_WIRE_FDS];
+	size_t n_fds;
 
 	*ret_event = (struct nx_event){ .kind = NX_EVENT_GONE,
 		                        .exit_code = -1,
 		                        .terminal_fd = -1,
 		                        .scratch_fd = -1 };
-	if (n != (ssize_t)sizeof(wire))
+	if (nx_wire_receive(enclave->wire_fd, MSG_DONTWAIT, &wire, fds, &n_fds) < 0)
 		return 0;
 	switch ((enum nx_wire_kind)wire.kind) {
 	case NX_WIRE_READY:
 		ret_event->kind = NX_EVENT_READY;
 		ret_event->make_micros = wire.micros;
-		take_fds(&wire, &message, ret_event);
+		take_fds(&wire, fds, n_fds, ret_event);
 		return 0;
 	case NX_WIRE_STARTED:
 		ret_event->kind = NX_EVENT_STARTED;
 		ret_event->make_micros = wire.micros;
-		take_fds(&wire, &message, ret_event);
+		take_fds(&wire, fds, n_fds, ret_event);
 		ret_event->guarantees = enclave->guarantees;
 		return 0;
 	case NX_WIRE_NOT_STARTED:

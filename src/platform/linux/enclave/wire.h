@@ -17,6 +17,7 @@
  *	                    ◀───────── EXITED, then it ends, and all with it
  */
 
+#include <stddef.h>
 #include <stdint.h>
 
 enum nx_wire_kind {
@@ -77,3 +78,29 @@ struct nx_wire {
 	uint64_t bytes_written;
 	uint64_t processes;
 };
+
+/**
+ * nx_wire_send() - say something, with descriptors
+ * @fd:    (borrowed) one end of a wire
+ * @wire:  (borrowed) what
+ * @fds:   array of @n_fds, (borrowed, optional)
+ * @n_fds: their number, at most NX_WIRE_FDS
+ *
+ * Return: 0, or a negative errno; -EPIPE and -ECONNRESET: nobody is at the other end.
+ * Context: system calls only. Blocks while the other end does not listen.
+ */
+int nx_wire_send(int fd, const struct nx_wire *wire, const int *fds, size_t n_fds);
+
+/**
+ * nx_wire_receive() - hear one message
+ * @fd:        (borrowed) one end of a wire
+ * @flags:     of recvmsg(2): 0, or MSG_DONTWAIT
+ * @ret_wire:  (out)
+ * @ret_fds:   (out) room for NX_WIRE_FDS, (transfer full), closed by an exec
+ * @ret_n_fds: (out) how many came
+ *
+ * Return: 0, or a negative errno; -EPIPE: nobody is at the other end; -EPROTO: this is
+ * no message of ours.
+ * Context: system calls only.
+ */
+int nx_wire_receive(int fd, int flags, struct nx_wire *ret_wire, int *ret_fds, size_t *ret_n_fds);

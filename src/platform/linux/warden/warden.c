@@ -3,35 +3,26 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <limits.h>
 #include <poll.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 #include <sys/ioctl.h>
-#include <sys/mman.h>
 #include <sys/prctl.h>
-#include <sys/resource.h>
 #include <sys/signalfd.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "base/cleanup.h"
 #include "base/clock.h"
 #include "platform/linux/enclave/caps.h"
-#include "platform/linux/enclave/command.h"
+#include "platform/linux/enclave/first.h"
 #include "platform/linux/enclave/landlock.h"
 #include "platform/linux/enclave/seccomp.h"
-#include "platform/linux/enclave/wire.h"
 #include "platform/linux/warden/clerk.h"
 #include "platform/linux/warden/family.h"
-
-/* As in the other tier: the caller kills at the deadline, the warden if it sleeps. */
-#define DEADLINE_SLACK_MS 100
 
 /* How long the end is kept back while something cannot be killed. */
 #define PATIENCE_MS 800
@@ -57,122 +48,13 @@ struct report {
 	int status; /* as of waitpid() */
 };
 
-static void send_wire(const struct warden *w, const struct nx_wire *wire, int fd)
-{
-	union {
-		char bytes[CMSG_SPACE(sizeof(int))];
-		struct cmsghdr align;
-	} control = { .bytes = { 0 } };
-	struct iovec iov = { .iov_base = (void *)wire, .iov_len = sizeof(*wire) };
-	struct msghdr message = { .msg_iov = &iov, .msg_iovlen = 1 };
-
-	if (fd >= 0) {
-		struct cmsghdr *head;
-
-		message.msg_control = control.bytes;
-		message.msg_controllen = sizeof(control.bytes);
-		head = CMSG_FIRSTHDR(&message);
-		head->cmsg_level = SOL_SOCKET;
-		head->cmsg_type = SCM_RIGHTS;
-		head->cmsg_len = CMSG_LEN(sizeof(int));
-		memcpy(CMSG_DATA(head), &fd, sizeof(int));
-	}
-	/* A caller that is gone is noticed by other means. */
-	(void)!sendmsg(w->start->wire_fd, &message, MSG_NOSIGNAL);
-}
-
-static _Noreturn void fail(const struct warden *w, uint32_t stage, int os_code)
-{
-	const struct nx_wire wire = { .kind = NX_WIRE_FAILED, .stage = stage, .value = os_code };
-
-	send_wire(w, &wire, -1);
-	_exit(1);
-}
-
-/* One message; blocks. A caller that died ends the box, of which nothing runs yet. */
-static void receive_wire(const struct warden *w, uint32_t kind, int *fds, size_t *n_fds)
-{
-	union {
-		char bytes[CMSG_SPACE(sizeof(int) * NX_WIRE_FDS)];
-		struct cmsghdr align;
-	} control;
-	struct nx_wire wire;
-	struct iovec iov = { .iov_base = &wire, .iov_len = sizeof(wire) };
-	struct msghdr message = {
-		.msg_iov = &iov,
-		.msg_iovlen = 1,
-		.msg_control = control.bytes,
-		.msg_controllen = sizeof(control.bytes),
-	};
-	struct cmsghdr *head;
-	ssize_t n;
-
-	do
-		n = recvmsg(w->start->wire_fd, &message, MSG_CMSG_CLOEXEC);
-	while (n < 0 && errno == EINTR);
-	head = CMSG_FIRSTHDR(&message);
-	if (n != (ssize_t)sizeof(wire) || wire.kind != kind || !head ||
-	    head->cmsg_level != SOL_SOCKET || head->cmsg_type != SCM_RIGHTS)
-		_exit(1);
-	*n_fds = (head->cmsg_len - CMSG_LEN(0)) / sizeof(int);
-	memcpy(fds, CMSG_DATA(head), *n_fds * sizeof(int));
-}
-
-/* The strings of an array of the plan, with @n_free places in front. */
-static char **make_pointers(const struct warden *w, uint32_t offset, size_t n_free)
-{
-	const uint32_t *strings = nx_plan_at(w->plan, offset);
-	size_t n = 0;
-	char **pointers;
-
-	while (strings[n])
-		n++;
-	pointers = mmap(NULL, (n + n_free + 1) * sizeof(*pointers), PROT_READ | PROT_WRITE,
-	                MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-	if (pointers == MAP_FAILED)
-		fail(w, NX_STAGE_PLAN, errno);
-	for (size_t i = 0; i < n; i++)
-		pointers[n_free + i] = (char *)nx_plan_string(w->plan, strings[i]);
-	return pointers + n_free;
-}
-
-static void receive_launch(struct warden *w)
-{
-	struct stat st;
-	int fds[NX_WIRE_FDS];
-	size_t n_fds;
-	size_t next = 1; /* behind the plan */
-	void *memory;
-
-	receive_wire(w, NX_WIRE_LAUNCH, fds, &n_fds);
-	if (n_fds < 1 || fstat(fds[0], &st) < 0)
-		_exit(1);
-	memory = mmap(NULL, (size_t)st.st_size, PROT_READ | PROT_WRITE, MAP_PRIVATE, fds[0], 0);
-	(void)close(fds[0]);
-	if (memory == MAP_FAILED)
-		fail(w, NX_STAGE_PLAN, errno);
-	w->plan = memory;
-	if ((size_t)st.st_size < sizeof(*w->plan) || w->plan->magic != NX_PLAN_MAGIC ||
-	    w->plan->size_bytes != (uint64_t)st.st_size)
-		fail(w, NX_STAGE_PLAN, EINVAL);
-	for (int i = 0; i < 3; i++) {
-		bool has = w->plan->flags & (NX_PLAN_HAS_STDIN << i);
-
-		w->command.stdio[i] = has && next < n_fds ? fds[next++] : -1;
-	}
-	w->command.plan = w->plan;
-	w->command.argv = make_pointers(w, w->plan->argv, 1);
-	w->command.envp = make_pointers(w, w->plan->envp, 0);
-}
-
 /* The set of rules, and the box's own folders; further ones are in the plan. */
 static void receive_session(struct warden *w)
 {
 	const uint32_t *more = nx_plan_at(w->plan, w->plan->writable);
 	int fds[NX_WIRE_FDS];
-	size_t n_fds;
+	size_t n_fds = nx_first_receive(w->start, NX_WIRE_SESSION, fds);
 
-	receive_wire(w, NX_WIRE_SESSION, fds, &n_fds);
 	if (n_fds < 2)
 		_exit(1);
 	w->ruleset_fd = fds[0];
@@ -182,7 +64,7 @@ static void receive_session(struct warden *w)
 		int fd = open(nx_plan_string(w->plan, *more), O_PATH | O_CLOEXEC);
 
 		if (fd < 0 || w->clerk.n_roots == NX_CLERK_ROOTS)
-			fail(w, NX_STAGE_VIEW, fd < 0 ? errno : E2BIG);
+			nx_first_fail(w->start, NX_STAGE_VIEW, 0, fd < 0 ? errno : E2BIG);
 		w->clerk.roots[w->clerk.n_roots++] = fd;
 	}
 }
@@ -202,41 +84,18 @@ static void make_terminal(struct warden *w)
 	w->terminal_fd = posix_openpt(O_RDWR | O_NOCTTY | O_CLOEXEC);
 	if (w->terminal_fd < 0 || unlockpt(w->terminal_fd) < 0 ||
 	    ioctl(w->terminal_fd, TIOCGPTN, &number) < 0)
-		fail(w, NX_STAGE_TERMINAL, errno);
+		nx_first_fail(w->start, NX_STAGE_TERMINAL, 0, errno);
 	(void)snprintf(w->terminal, sizeof(w->terminal), "/dev/pts/%d", number);
 	if (size.ws_row > 0 && size.ws_col > 0)
 		(void)ioctl(w->terminal_fd, TIOCSWINSZ, &size);
 	/* The first terminal that a session's leader opens becomes the session's. */
 	w->slave_fd = open(w->terminal, O_RDWR | O_CLOEXEC);
 	if (w->slave_fd < 0)
-		fail(w, NX_STAGE_TERMINAL, errno);
+		nx_first_fail(w->start, NX_STAGE_TERMINAL, 0, errno);
 	r = nx_landlock_grant(w->ruleset_fd, w->level, w->slave_fd, NX_LANDLOCK_WRITE);
 	if (r < 0)
-		fail(w, NX_STAGE_TERMINAL, -r);
+		nx_first_fail(w->start, NX_STAGE_TERMINAL, 0, -r);
 	w->command.terminal = w->terminal;
-}
-
-static int pass_listener(const struct warden *w, int listener_fd)
-{
-	union {
-		char bytes[CMSG_SPACE(sizeof(int))];
-		struct cmsghdr align;
-	} control = { .bytes = { 0 } };
-	char byte = 0;
-	struct iovec iov = { .iov_base = &byte, .iov_len = 1 };
-	struct msghdr message = {
-		.msg_iov = &iov,
-		.msg_iovlen = 1,
-		.msg_control = control.bytes,
-		.msg_controllen = sizeof(control.bytes),
-	};
-	struct cmsghdr *head = CMSG_FIRSTHDR(&message);
-
-	head->cmsg_level = SOL_SOCKET;
-	head->cmsg_type = SCM_RIGHTS;
-	head->cmsg_len = CMSG_LEN(sizeof(int));
-	memcpy(CMSG_DATA(head), &listener_fd, sizeof(int));
-	return sendmsg(w->courier[1], &message, MSG_NOSIGNAL) == 1 ? 0 : -errno;
 }
 
 static int refuse(struct nx_command *command, uint32_t stage, int r)
@@ -254,6 +113,7 @@ static int refuse(struct nx_command *command, uint32_t stage, int r)
 static int confine(struct nx_command *command)
 {
 	const struct warden *w = command->userdata;
+	const struct nx_wire passed = { 0 };
 	NX_AUTO_FD self_fd = open("/proc/self", O_PATH | O_DIRECTORY | O_CLOEXEC);
 	int listener_fd;
 	int r = nx_caps_apply(command->plan->flags & NX_PLAN_KEEP_CAPS ? 1 : 0);
@@ -271,7 +131,7 @@ static int confine(struct nx_command *command)
 		return refuse(command, NX_STAGE_PROCESS, -errno);
 	r = nx_seccomp_apply_landlock(w->start->flags & NX_INIT_NET_HOST, &listener_fd);
 	if (r == 0)
-		r = pass_listener(w, listener_fd);
+		r = nx_wire_send(w->courier[1], &passed, &listener_fd, 1);
 	if (r < 0)
 		return refuse(command, NX_STAGE_SECCOMP, r);
 	return 0;
@@ -279,68 +139,35 @@ static int confine(struct nx_command *command)
 
 /* ---- the clerk's process ---- */
 
-static int make_signal_fd(void)
-{
-	sigset_t child_signal;
-
-	(void)sigemptyset(&child_signal);
-	(void)sigaddset(&child_signal, SIGCHLD);
-	return signalfd(-1, &child_signal, SFD_CLOEXEC | SFD_NONBLOCK);
-}
-
-static int take_listener(const struct warden *w)
-{
-	union {
-		char bytes[CMSG_SPACE(sizeof(int))];
-		struct cmsghdr align;
-	} control;
-	char byte;
-	struct iovec iov = { .iov_base = &byte, .iov_len = 1 };
-	struct msghdr message = {
-		.msg_iov = &iov,
-		.msg_iovlen = 1,
-		.msg_control = control.bytes,
-		.msg_controllen = sizeof(control.bytes),
-	};
-	struct cmsghdr *head;
-	int fd;
-
-	if (recvmsg(w->courier[0], &message, MSG_CMSG_CLOEXEC | MSG_DONTWAIT) != 1)
-		return -1;
-	head = CMSG_FIRSTHDR(&message);
-	if (!head || head->cmsg_type != SCM_RIGHTS)
-		return -1;
-	memcpy(&fd, CMSG_DATA(head), sizeof(fd));
-	return fd;
-}
-
 static void send_started(struct warden *w, uint32_t kind)
 {
-	struct nx_wire wire = { .kind = kind };
-	int fd = w->terminal_fd;
+	bool has_terminal = w->terminal_fd >= 0;
+	const struct nx_wire wire = { .kind = kind,
+		                      .stage = has_terminal ? NX_WIRE_HAS_TERMINAL : 0 };
 
-	if (fd >= 0)
-		wire.stage |= NX_WIRE_HAS_TERMINAL;
-	send_wire(w, &wire, fd);
+	nx_first_send(w->start, &wire, &w->terminal_fd, has_terminal);
 	nx_close_p(&w->terminal_fd);
 }
 
 static pid_t start_command(struct warden *w, int report_fd)
 {
 	struct report report = { 0 };
+	struct nx_wire passed;
+	int fds[NX_WIRE_FDS];
+	size_t n_fds;
 
 	if (nx_command_start(&w->command, &report.pid) != 0) {
 		const struct nx_wire wire = { .kind = NX_WIRE_NOT_STARTED,
 			                      .value = w->command.os_code };
 
 		if (w->command.stage)
-			fail(w, w->command.stage, w->command.os_code);
-		send_wire(w, &wire, -1);
+			nx_first_fail(w->start, w->command.stage, 0, w->command.os_code);
+		nx_first_send(w->start, &wire, NULL, 0);
 		_exit(1);
 	}
-	w->clerk.listener_fd = take_listener(w);
-	if (w->clerk.listener_fd < 0)
-		fail(w, NX_STAGE_SECCOMP, EBADF);
+	if (nx_wire_receive(w->courier[0], MSG_DONTWAIT, &passed, fds, &n_fds) < 0 || n_fds != 1)
+		nx_first_fail(w->start, NX_STAGE_SECCOMP, 0, EBADF);
+	w->clerk.listener_fd = fds[0];
 	(void)!write(report_fd, &report, sizeof(report));
 	send_started(w, NX_WIRE_STARTED);
 	/* The command's ends of its pipes, and its terminal, are the command's alone. */
@@ -416,12 +243,12 @@ static void start_reaper(struct warden *w)
 	if (r == -EOPNOTSUPP)
 		return; /* KERNEL < 6.12 */
 	if (r < 0)
-		fail(w, NX_STAGE_LANDLOCK, -r);
+		nx_first_fail(w->start, NX_STAGE_LANDLOCK, 0, -r);
 	if (kill(warden, 0) == 0 || errno != EPERM)
-		fail(w, NX_STAGE_LANDLOCK, EPERM);
+		nx_first_fail(w->start, NX_STAGE_LANDLOCK, 0, EPERM);
 	pid = fork();
 	if (pid < 0)
-		fail(w, NX_STAGE_PROCESS, errno);
+		nx_first_fail(w->start, NX_STAGE_PROCESS, 0, errno);
 	if (pid == 0) {
 		/* Nothing of the box's may be held open, its terminal and pipes least of all. */
 		if (dup2(w->signal[0], 0) < 0 || close_range(1, ~0u, 0) < 0)
@@ -433,15 +260,15 @@ static void start_reaper(struct warden *w)
 
 static _Noreturn void run_clerk(struct warden *w, int report_fd)
 {
-	struct pollfd fds[2] = { { .fd = make_signal_fd(), .events = POLLIN },
+	struct pollfd fds[2] = { { .fd = nx_first_watch_children(), .events = POLLIN },
 		                 { .fd = -1, .events = POLLIN } };
 	pid_t command;
 
 	/* A warden that is gone would leave a box that nobody can end. */
 	if (prctl(PR_SET_PDEATHSIG, SIGKILL) < 0 || prctl(PR_SET_CHILD_SUBREAPER, 1) < 0)
-		fail(w, NX_STAGE_PROCESS, errno);
+		nx_first_fail(w->start, NX_STAGE_PROCESS, 0, errno);
 	if (fds[0].fd < 0)
-		fail(w, NX_STAGE_PROCESS, errno);
+		nx_first_fail(w->start, NX_STAGE_PROCESS, 0, errno);
 	start_reaper(w);
 	if (w->terminal_fd >= 0)
 		send_started(w, NX_WIRE_READY);
@@ -508,36 +335,15 @@ static _Noreturn void give_up(const struct warden *w, const struct post *post)
 	_exit(1);
 }
 
-/*
- * A terminal is hung up when its session's first process ends, and what was not read
- * from it by then is lost: the caller reads to the end, and shuts the wire.
- */
-static void linger(const struct warden *w)
-{
-	struct pollfd fds[] = {
-		{ .fd = w->start->wire_fd, .events = POLLIN },
-		{ .fd = w->start->caller_fd, .events = POLLIN },
-	};
-
-	for (;;) {
-		struct nx_wire ignored;
-
-		(void)poll(fds, NX_ARRAY_SIZE(fds), -1);
-		if (fds[1].revents || (fds[0].revents & ~POLLIN) ||
-		    recv(w->start->wire_fd, &ignored, sizeof(ignored), MSG_DONTWAIT) == 0)
-			return;
-	}
-}
-
 /* The end of the command is the end of the box; it is told when the tree is dead. */
 static _Noreturn void finish(const struct warden *w, const struct post *post, int status)
 {
 	bool alone = end_tree(w, post, PATIENCE_MS);
 	const struct nx_wire wire = { .kind = NX_WIRE_EXITED, .value = status, .detail = alone };
 
-	send_wire(w, &wire, -1);
+	nx_first_send(w->start, &wire, NULL, 0);
 	if (w->command.terminal)
-		linger(w);
+		nx_first_linger(w->start);
 	if (!alone)
 		(void)end_tree(w, post, -1);
 	_exit(0);
@@ -569,25 +375,9 @@ static void look_at_clerk(const struct warden *w, struct post *post)
 	give_up(w, post);
 }
 
-/* The caller's signals go to all of the command's group, as a terminal's would. */
-static void obey(const struct warden *w, const struct post *post)
-{
-	struct nx_wire wire;
-	ssize_t n = recv(w->start->wire_fd, &wire, sizeof(wire), MSG_DONTWAIT);
-
-	if (n == 0 || (n < 0 && errno != EAGAIN && errno != EINTR))
-		give_up(w, post); /* it wants the end, or is gone */
-	if (n != (ssize_t)sizeof(wire) || wire.kind != NX_WIRE_SIGNAL || !post->command)
-		return;
-	if (kill(-post->command, wire.value) < 0)
-		(void)kill(post->command, wire.value);
-}
-
 static _Noreturn void watch(const struct warden *w, struct post *post)
 {
-	uint64_t deadline_ms = w->plan->deadline_ms ?
-	                               nx_clock_ms() + w->plan->deadline_ms + DEADLINE_SLACK_MS :
-	                               0;
+	uint64_t deadline_ms = nx_first_deadline(w->plan);
 	struct pollfd fds[] = {
 		{ .fd = post->signal_fd, .events = POLLIN },
 		{ .fd = w->start->wire_fd, .events = POLLIN },
@@ -597,16 +387,11 @@ static _Noreturn void watch(const struct warden *w, struct post *post)
 
 	for (;;) {
 		struct signalfd_siginfo info;
-		int timeout = -1;
+		int timeout = nx_first_time_left(deadline_ms);
 		int n;
 
-		if (deadline_ms) {
-			uint64_t now = nx_clock_ms();
-
-			if (now >= deadline_ms)
-				give_up(w, post);
-			timeout = deadline_ms - now < INT_MAX ? (int)(deadline_ms - now) : INT_MAX;
-		}
+		if (timeout == 0)
+			give_up(w, post);
 		n = poll(fds, NX_ARRAY_SIZE(fds), timeout);
 		if ((n < 0 && errno != EINTR) || (n > 0 && fds[2].revents))
 			give_up(w, post);
@@ -616,8 +401,8 @@ static _Noreturn void watch(const struct warden *w, struct post *post)
 			read_report(w, post);
 		else if (fds[3].revents)
 			fds[3].fd = -1;
-		if (fds[1].revents)
-			obey(w, post);
+		if (fds[1].revents && !nx_first_obey(w->start, post->command))
+			give_up(w, post); /* it wants the end, or is gone */
 		if (fds[0].revents) {
 			(void)!read(post->signal_fd, &info, sizeof(info));
 			look_at_clerk(w, post);
@@ -649,7 +434,7 @@ void nx_warden_run(const struct nx_init *start)
 		            .courier = { -1, -1 },
 		            .terminal_fd = -1,
 		            .slave_fd = -1 };
-	struct post post = { .signal_fd = make_signal_fd() };
+	struct post post = { .signal_fd = nx_first_watch_children() };
 	int report[2];
 	int r;
 
@@ -665,18 +450,19 @@ void nx_warden_run(const struct nx_init *start)
 	if (post.signal_fd < 0 || prctl(PR_SET_CHILD_SUBREAPER, 1) < 0 ||
 	    pipe2(report, O_CLOEXEC | O_NONBLOCK) < 0 || pipe2(w.signal, O_CLOEXEC) < 0 ||
 	    socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, w.courier) < 0)
-		fail(&w, NX_STAGE_PROCESS, errno);
+		nx_first_fail(start, NX_STAGE_PROCESS, 0, errno);
 	r = nx_caps_apply(getuid() == 0);
 	if (r < 0)
-		fail(&w, NX_STAGE_CAPS, -r);
-	receive_launch(&w);
+		nx_first_fail(start, NX_STAGE_CAPS, 0, -r);
+	nx_first_receive_launch(start, &w.command);
+	w.plan = w.command.plan;
 	receive_session(&w);
 	if (chdir("/") < 0)
-		fail(&w, NX_STAGE_PROCESS, errno);
+		nx_first_fail(start, NX_STAGE_PROCESS, 0, errno);
 	make_terminal(&w);
 	post.clerk = fork();
 	if (post.clerk < 0)
-		fail(&w, NX_STAGE_PROCESS, errno);
+		nx_first_fail(start, NX_STAGE_PROCESS, 0, errno);
 	if (post.clerk == 0) {
 		nx_close_p(&post.signal_fd);
 		nx_close_p(&report[0]);
