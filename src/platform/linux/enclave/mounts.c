@@ -19,8 +19,6 @@
 #error "glibc 2.36 or later is needed"
 #endif
 
-#define HARMLESS (MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV)
-
 /* A detached filesystem of @type with up to two settings, or a negative errno. */
 static int make_fs(const char *type, const char *const settings[][2], uint32_t attributes)
 {
@@ -124,7 +122,7 @@ static int begin_scratch(struct nx_mounts *mounts, const char *path, uint64_t ma
 	int r;
 
 	(void)snprintf(size, sizeof(size), "%" PRIu64, max_bytes);
-	fd = make_fs("tmpfs", settings, HARMLESS);
+	fd = make_fs("tmpfs", settings, NX_HARMLESS);
 
 	if (fd < 0)
 		return fd;
@@ -186,7 +184,7 @@ static int mask(const char *path)
 	if (stat(path, &st) < 0)
 		return -errno;
 	if (S_ISDIR(st.st_mode))
-		return attach_tmpfs(path, 0555, HARMLESS | MOUNT_ATTR_RDONLY | MOUNT_ATTR_NOEXEC);
+		return attach_tmpfs(path, 0555, NX_HARMLESS | MOUNT_ATTR_RDONLY | MOUNT_ATTR_NOEXEC);
 	fd = clone_mount("/dev/null", false);
 	if (fd < 0)
 		return fd;
@@ -223,7 +221,7 @@ struct waiter {
 static int clone_view(const char *path)
 {
 	int fd = clone_mount(path, false);
-	int r = fd < 0 ? fd : set_attributes(fd, "", HARMLESS, false);
+	int r = fd < 0 ? fd : set_attributes(fd, "", NX_HARMLESS, false);
 
 	if (r < 0 && fd >= 0)
 		(void)close(fd);
@@ -298,9 +296,9 @@ static int apply(struct nx_mounts *mounts, const struct nx_plan *plan, const str
 	case NX_OP_SCRATCH_COW:
 		return fill(slot, scratch_cow(a, b));
 	case NX_OP_READ_ONLY:
-		return set_attributes(AT_FDCWD, "/", HARMLESS | MOUNT_ATTR_RDONLY, true);
+		return set_attributes(AT_FDCWD, "/", NX_HARMLESS | MOUNT_ATTR_RDONLY, true);
 	case NX_OP_TMPFS:
-		return attach_tmpfs(a, op->n, HARMLESS);
+		return attach_tmpfs(a, op->n, NX_HARMLESS);
 	case NX_OP_WAY:
 		return make_way(a);
 	case NX_OP_FILE:
@@ -312,7 +310,7 @@ static int apply(struct nx_mounts *mounts, const struct nx_plan *plan, const str
 	case NX_OP_ATTRIBUTES:
 		return set_attributes(*slot, "", op->n, recursive);
 	case NX_OP_PROC:
-		return attach_fs(a, "proc", NULL, HARMLESS | MOUNT_ATTR_NOEXEC);
+		return attach_fs(a, "proc", NULL, NX_HARMLESS | MOUNT_ATTR_NOEXEC);
 	case NX_OP_DEVPTS:
 		return attach_fs(a, "devpts", devpts, MOUNT_ATTR_NOSUID | MOUNT_ATTR_NOEXEC);
 	case NX_OP_LOCK:

@@ -19,6 +19,96 @@
 #include "platform/linux/view/fuse_overlayfs.h"
 #include "platform/linux/view/layers.h"
 
+/* ---- what the plans of both tiers are made of ---- */
+
+uint32_t nx_plan_put(struct nx_buf *plan, const void *data, size_t size)
+{
+	static const char zeroes[8] = { 0 };
+	uint32_t offset;
+
+	nx_buf_append(plan, zeroes, -plan->size & 7);
+	offset = (uint32_t)plan->size;
+	nx_buf_append(plan, data, size);
+	return offset;
+}
+
+uint32_t nx_plan_put_string(struct nx_buf *plan, const char *s)
+{
+	uint32_t offset = (uint32_t)plan->size;
+
+	nx_buf_append(plan, s, strlen(s) + 1);
+	return offset;
+}
+
+uint32_t nx_plan_put_strings(struct nx_buf *plan, const char *const *strings)
+{
+	NX_AUTO_FREE uint32_t *offsets = NULL;
+	size_t n = 0;
+
+	while (strings && strings[n])
+		n++;
+	offsets = calloc(n + 1, sizeof(*offsets));
+	if (!offsets) {
+		plan->failed = true;
+		return 0;
+	}
+	for (size_t i = 0; i < n; i++)
+		offsets[i] = nx_plan_put_string(plan, strings[i]);
+	return nx_plan_put(plan, offsets, (n + 1) * sizeof(*offsets));
+}
+
+static uint32_t flags_of(const struct nx_launch *launch)
+{
+	uint32_t flags = 0;
+
+	if (launch->flags & NX_LAUNCH_TERMINAL)
+		flags |= NX_PLAN_TERMINAL;
+	if (geteuid() == 0)
+		flags |= NX_PLAN_KEEP_CAPS;
+	if (launch->stdin_fd >= 0)
+		flags |= NX_PLAN_HAS_STDIN;
+	if (launch->stdout_fd >= 0)
+		flags |= NX_PLAN_HAS_STDOUT;
+	if (launch->stderr_fd >= 0)
+		flags |= NX_PLAN_HAS_STDERR;
+	if (launch->strategy == &nx_strategy_fuse_overlayfs)
+		flags |= NX_PLAN_SERVED;
+	return flags;
+}
+
+void nx_plan_begin(struct nx_plan *head, struct nx_buf *plan, const struct nx_launch *launch)
+{
+	*head = (struct nx_plan){
+		.magic = NX_PLAN_MAGIC,
+		.flags = flags_of(launch),
+		.rows = launch->rows,
+		.columns = launch->columns,
+		.deadline_ms = launch->deadline_ms,
+	};
+	(void)pthread_sigmask(SIG_SETMASK, NULL, &head->signals);
+	nx_buf_append(plan, head, sizeof(*head));
+}
+
+int nx_plan_end(struct nx_plan *head, struct nx_buf *plan, struct nexbox_error *err)
+{
+	if (plan->failed || plan->size > INT32_MAX)
+		return nx_nomem(err, "plan");
+	head->size_bytes = (uint32_t)plan->size;
+	memcpy(plan->data, head, sizeof(*head));
+	return 0;
+}
+
+bool nx_launch_gives(const struct nx_launch *launch, const char *path)
+{
+	for (size_t i = 0; i < launch->n_grants; i++)
+		if (launch->grants[i].kind != NEXBOX_GRANT_HIDE &&
+		    nx_path_is_below(path, launch->grants[i].path))
+			return true;
+	return false;
+}
+
+/* ---- the plan of the namespaces tier ---- */
+
 /* Private and empty in every box. "/dev" is made from "devices". */
 static const struct {
 	const char *path;
@@ -91,43 +181,6 @@ static void builder_fini(struct builder *b)
 	free(b->places);
 }
 
-static uint32_t put(struct builder *b, const void *data, size_t size)
-{
-	static const char zeroes[8] = { 0 };
-	uint32_t offset;
-
-	/* Everything is aligned, so that arrays can be read where they lie. */
-	nx_buf_append(b->out, zeroes, -b->out->size & 7);
-	offset = (uint32_t)b->out->size;
-	nx_buf_append(b->out, data, size);
-	return offset;
-}
-
-static uint32_t put_string(struct builder *b, const char *s)
-{
-	uint32_t offset = (uint32_t)b->out->size;
-
-	nx_buf_append(b->out, s, strlen(s) + 1);
-	return offset;
-}
-
-static uint32_t put_strings(struct builder *b, const char *const *strings)
-{
-	NX_AUTO_FREE uint32_t *offsets = NULL;
-	size_t n = 0;
-
-	while (strings && strings[n])
-		n++;
-	offsets = calloc(n + 1, sizeof(*offsets));
-	if (!offsets) {
-		b->failed = true;
-		return 0;
-	}
-	for (size_t i = 0; i < n; i++)
-		offsets[i] = put_string(b, strings[i]);
-	return put(b, offsets, (n + 1) * sizeof(*offsets));
-}
-
 static uint32_t new_slot(struct builder *b)
 {
 	if (b->n_slots + 1 >= NX_PLAN_SLOTS) {
@@ -152,7 +205,7 @@ static void add(struct builder *b, enum nx_op_kind kind, uint32_t flags, uint32_
 	add_op(b, (struct nx_op){ .kind = (uint16_t)kind,
 	                          .flags = (uint16_t)flags,
 	                          .slot = slot,
-	                          .a = a ? put_string(b, a) : 0 });
+	                          .a = a ? nx_plan_put_string(b->out, a) : 0 });
 }
 
 static void add_place(struct builder *b, const char *path, uint32_t slot, uint32_t flags,
@@ -170,7 +223,7 @@ static void add_writable(struct builder *b, const char *path)
 	if (b->n_writable + 1 >= NX_ARRAY_SIZE(b->writable))
 		b->failed = true;
 	else
-		b->writable[b->n_writable++] = put_string(b, path);
+		b->writable[b->n_writable++] = nx_plan_put_string(b->out, path);
 }
 
 static const char *format(struct builder *b, const char *before, const char *after)
@@ -202,7 +255,6 @@ static bool is_dir(const char *path)
 	return lstat(path, &st) == 0 && S_ISDIR(st.st_mode);
 }
 
-/* Copies of mounts that are needed after everything has become read-only. */
 /*
  * A device on a read-only mount can be written to, but its mode, owner and times
  * cannot be changed: the inode is the host's.
@@ -232,8 +284,6 @@ static void clone_place(struct builder *b, const char *path, uint64_t attributes
 	add_place(b, path, slot, NX_OP_IF, is_file);
 }
 
-#define HARMLESS (MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV)
-
 static bool is_below_secret(const struct nx_launch *launch, const char *path);
 
 static void clone_grants(struct builder *b)
@@ -244,13 +294,13 @@ static void clone_grants(struct builder *b)
 		bool is_file = stat(grant->path, &st) == 0 && !S_ISDIR(st.st_mode);
 
 		if (grant->kind == NEXBOX_GRANT_WRITE) {
-			clone_place(b, grant->path, HARMLESS, is_file, 0);
+			clone_place(b, grant->path, NX_HARMLESS, is_file, 0);
 			add_writable(b, grant->path);
 		} else if (grant->kind == NEXBOX_GRANT_READ &&
 		           (is_private_place(grant->path) ||
 		            is_below_secret(b->launch, grant->path))) {
 			/* Elsewhere the host's own tree shows it, read-only. */
-			clone_place(b, grant->path, HARMLESS | MOUNT_ATTR_RDONLY, is_file, 0);
+			clone_place(b, grant->path, NX_HARMLESS | MOUNT_ATTR_RDONLY, is_file, 0);
 		}
 	}
 }
@@ -262,7 +312,7 @@ static void clone_resolver(struct builder *b, bool net_host)
 
 	if (!net_host || !realpath("/etc/resolv.conf", path) || !is_private_place(path))
 		return;
-	clone_place(b, format(b, path, ""), HARMLESS | MOUNT_ATTR_RDONLY, true, NX_OP_OPTIONAL);
+	clone_place(b, format(b, path, ""), NX_HARMLESS | MOUNT_ATTR_RDONLY, true, NX_OP_OPTIONAL);
 }
 
 /*
@@ -283,7 +333,7 @@ static void clone_nested(struct builder *b, const struct nx_table *table)
 		if (last && nx_path_is_below(path, last))
 			continue; /* came along with the one above it */
 		last = path;
-		clone_place(b, path, HARMLESS | MOUNT_ATTR_RDONLY,
+		clone_place(b, path, NX_HARMLESS | MOUNT_ATTR_RDONLY,
 		            lstat(path, &st) == 0 && !S_ISDIR(st.st_mode), 0);
 	}
 }
@@ -315,10 +365,10 @@ static void make_served_view(struct builder *b)
 	b->failed = b->failed || options.failed;
 	add_op(b, (struct nx_op){ .kind = NX_OP_SERVE,
 	                          .slot = slot,
-	                          .a = put_string(b, launch->workspace),
-	                          .b = put_string(b, place),
-	                          .c = put_strings(b, argv),
-	                          .n = put_string(b, session) });
+	                          .a = nx_plan_put_string(b->out, launch->workspace),
+	                          .b = nx_plan_put_string(b->out, place),
+	                          .c = nx_plan_put_strings(b->out, argv),
+	                          .n = nx_plan_put_string(b->out, session) });
 	add_place(b, launch->workspace, slot, 0, false);
 	add_writable(b, launch->workspace);
 }
@@ -330,14 +380,14 @@ static void make_view(struct builder *b)
 	const char *session = launch->session + strlen(launch->workspace) + 1;
 	struct nx_op op = { .kind = NX_OP_VIEW,
 		            .slot = new_slot(b),
-		            .a = put_string(b, launch->workspace) };
+		            .a = nx_plan_put_string(b->out, launch->workspace) };
 	uint32_t slot = op.slot;
 
 	if (launch->strategy->kind == NX_VIEW_TREE) {
-		op.b = put_string(b, format(b, session, "/" NX_TREE_NAME));
+		op.b = nx_plan_put_string(b->out, format(b, session, "/" NX_TREE_NAME));
 	} else {
-		op.b = put_string(b, format(b, session, "/" NX_LAYER_UPPER));
-		op.c = put_string(b, format(b, session, "/" NX_LAYER_WORK));
+		op.b = nx_plan_put_string(b->out, format(b, session, "/" NX_LAYER_UPPER));
+		op.c = nx_plan_put_string(b->out, format(b, session, "/" NX_LAYER_WORK));
 	}
 	add_op(b, op);
 	add_place(b, launch->workspace, slot, 0, false);
@@ -367,8 +417,8 @@ static uint32_t add_cow(struct builder *b, const char *scratch, const char *path
 	add_op(b, (struct nx_op){ .kind = NX_OP_SCRATCH_COW,
 	                          .flags = (uint16_t)flags,
 	                          .slot = slot,
-	                          .a = put_string(b, path),
-	                          .b = put_string(b, format(b, scratch, name)) });
+	                          .a = nx_plan_put_string(b->out, path),
+	                          .b = nx_plan_put_string(b->out, format(b, scratch, name)) });
 	add_place(b, path, slot, NX_OP_IF, false);
 	if (!nx_grow(&cow->places, &cow->capacity, cow->n_places, sizeof(*cow->places))) {
 		b->failed = true;
@@ -452,13 +502,14 @@ static const char *make_scratch(struct builder *b, uint32_t *slots, uint32_t *re
 		add_op(b, (struct nx_op){
 				  .kind = NX_OP_SCRATCH_DIR,
 				  .slot = slots[i],
-				  .b = put_string(b, format(b, scratch, private_places[i].scratch)),
+				  .b = nx_plan_put_string(b->out, format(b, scratch,
+		                                                         private_places[i].scratch)),
 				  .n = private_places[i].mode });
 	}
 	*ret_shm = new_slot(b);
 	add_op(b, (struct nx_op){ .kind = NX_OP_SCRATCH_DIR,
 	                          .slot = *ret_shm,
-	                          .b = put_string(b, format(b, scratch, "/shm")),
+	                          .b = nx_plan_put_string(b->out, format(b, scratch, "/shm")),
 	                          .n = 01777 });
 	return scratch;
 }
@@ -482,8 +533,8 @@ static void attach_private_places(struct builder *b, const uint32_t *slots, uint
 	}
 	for (size_t i = 0; i < NX_ARRAY_SIZE(device_links); i++)
 		add_op(b, (struct nx_op){ .kind = NX_OP_SYMLINK,
-		                          .a = put_string(b, device_links[i].path),
-		                          .b = put_string(b, device_links[i].target) });
+		                          .a = nx_plan_put_string(b->out, device_links[i].path),
+		                          .b = nx_plan_put_string(b->out, device_links[i].target) });
 	add(b, NX_OP_WAY, 0, 0, "/dev/pts");
 	add(b, NX_OP_DEVPTS, 0, 0, "/dev/pts");
 	add(b, NX_OP_WAY, 0, 0, "/dev/shm");
@@ -566,16 +617,6 @@ static void protect_proc(struct builder *b)
 			add(b, NX_OP_MASK, NX_OP_OPTIONAL, 0, masked[i]);
 }
 
-/* Whether a grant of the user's asks for all of @path to be seen. */
-static bool is_given_back(const struct nx_launch *launch, const char *path)
-{
-	for (size_t i = 0; i < launch->n_grants; i++)
-		if (launch->grants[i].kind != NEXBOX_GRANT_HIDE &&
-		    nx_path_is_below(path, launch->grants[i].path))
-			return true;
-	return false;
-}
-
 static bool has_place_below(const struct builder *b, const char *path)
 {
 	for (size_t i = 0; i < b->n_places; i++)
@@ -594,12 +635,12 @@ static void mask_secrets(struct builder *b, const char *home)
 		if (faccessat(home_fd, nx_secrets[i], F_OK, 0) < 0)
 			continue;
 		path = format(b, format(b, home, "/"), nx_secrets[i]);
-		if (is_given_back(b->launch, path))
+		if (nx_launch_gives(b->launch, path))
 			continue;
 		/* A workspace, or one file that was granted, may lie in a hidden folder. */
 		if (has_place_below(b, path))
 			add_op(b, (struct nx_op){ .kind = NX_OP_TMPFS,
-			                          .a = put_string(b, path),
+			                          .a = nx_plan_put_string(b->out, path),
 			                          .n = 0755 });
 		else
 			add(b, NX_OP_MASK, 0, 0, path);
@@ -633,7 +674,7 @@ static void mask_sockets(struct builder *b, const struct nx_table *table)
 		    (nx_path_is_below(path, launch->workspace) && !is_nested(launch, table, path)) ||
 		    lstat(path, &st) < 0 || !S_ISSOCK(st.st_mode))
 			continue;
-		if (!is_given_back(launch, path))
+		if (!nx_launch_gives(launch, path))
 			add(b, NX_OP_MASK, NX_OP_OPTIONAL, 0, path);
 	}
 	for (size_t i = 0; i < table->n_mounts; i++) {
@@ -679,7 +720,7 @@ static void build_tree(struct builder *b, const struct nx_table *table, bool net
 		add_op(b, (struct nx_op){ .kind = NX_OP_TMPFS,
 		                          .flags = NX_OP_OPTIONAL | NX_OP_UNLESS,
 		                          .slot = home_slot,
-		                          .a = put_string(b, path),
+		                          .a = nx_plan_put_string(b->out, path),
 		                          .n = 0700 });
 	}
 	protect_proc(b);
@@ -698,25 +739,6 @@ static const char *path_of(const char *const *envp)
 		if (strncmp(envp[i], "PATH=", 5) == 0)
 			return envp[i] + 5;
 	return "/usr/local/bin:/usr/bin:/bin";
-}
-
-static uint32_t flags_of(const struct nx_launch *launch)
-{
-	uint32_t flags = 0;
-
-	if (launch->flags & NX_LAUNCH_TERMINAL)
-		flags |= NX_PLAN_TERMINAL;
-	if (geteuid() == 0)
-		flags |= NX_PLAN_KEEP_CAPS;
-	if (launch->stdin_fd >= 0)
-		flags |= NX_PLAN_HAS_STDIN;
-	if (launch->stdout_fd >= 0)
-		flags |= NX_PLAN_HAS_STDOUT;
-	if (launch->stderr_fd >= 0)
-		flags |= NX_PLAN_HAS_STDERR;
-	if (launch->strategy == &nx_strategy_fuse_overlayfs)
-		flags |= NX_PLAN_SERVED;
-	return flags;
 }
 
 /* An overlay without privilege cannot have somebody else's mount in its lower. */
@@ -738,19 +760,12 @@ static int refuse_nested(const struct nx_launch *launch, const struct nx_table *
 	return 0;
 }
 
-int nx_plan_build(const struct nx_launch *launch, const sigset_t *signals, bool net_host,
-                  struct nx_plan_cow *cow, struct nx_buf *out, struct nexbox_error *err)
+int nx_plan_build(const struct nx_launch *launch, bool net_host, struct nx_plan_cow *cow,
+                  struct nx_buf *out, struct nexbox_error *err)
 {
 	NX_CLEANUP(builder_fini) struct builder b = { .launch = launch, .out = out, .cow = cow };
 	NX_CLEANUP(nx_table_fini) struct nx_table table = { 0 };
-	struct nx_plan plan = {
-		.magic = NX_PLAN_MAGIC,
-		.flags = flags_of(launch),
-		.rows = launch->rows,
-		.columns = launch->columns,
-		.deadline_ms = launch->deadline_ms,
-		.signals = *signals,
-	};
+	struct nx_plan plan;
 	int r = nx_table_read(&table, err);
 
 	if (r < 0)
@@ -758,25 +773,21 @@ int nx_plan_build(const struct nx_launch *launch, const sigset_t *signals, bool 
 	r = refuse_nested(launch, &table, err);
 	if (r < 0)
 		return r;
-	nx_buf_append(out, &plan, sizeof(plan));
-	plan.argv = put_strings(&b, launch->argv);
-	plan.envp = put_strings(&b, launch->envp);
-	plan.path = put_string(&b, path_of(launch->envp));
-	plan.directory = put_string(&b, launch->directory);
-	plan.workspace = put_string(&b, launch->workspace);
+	nx_plan_begin(&plan, out, launch);
+	plan.argv = nx_plan_put_strings(out, launch->argv);
+	plan.envp = nx_plan_put_strings(out, launch->envp);
+	plan.path = nx_plan_put_string(out, path_of(launch->envp));
+	plan.directory = nx_plan_put_string(out, launch->directory);
+	plan.workspace = nx_plan_put_string(out, launch->workspace);
 	build_tree(&b, &table, net_host);
 	b.writable[b.n_writable] = 0;
-	plan.writable = put(&b, b.writable, (b.n_writable + 1) * sizeof(b.writable[0]));
-	plan.ops = put(&b, b.ops, b.n_ops * sizeof(*b.ops));
+	plan.writable = nx_plan_put(out, b.writable, (b.n_writable + 1) * sizeof(b.writable[0]));
+	plan.ops = nx_plan_put(out, b.ops, b.n_ops * sizeof(*b.ops));
 	plan.n_ops = (uint32_t)b.n_ops;
-	plan.size_bytes = (uint32_t)out->size;
 	if (b.n_slots + 1 >= NX_PLAN_SLOTS)
 		return nx_fail(err, NEXBOX_E_INVALID, 0, "plan",
 		               "too many grants and mounts for one box: name fewer folders");
-	if (b.failed || out->failed || out->size > INT32_MAX)
-		return nx_nomem(err, "plan");
-	memcpy(out->data, &plan, sizeof(plan));
-	return 0;
+	return b.failed ? nx_nomem(err, "plan") : nx_plan_end(&plan, out, err);
 }
 
 /* What each step is, in words; %s is its first path. */

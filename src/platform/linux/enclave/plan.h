@@ -17,6 +17,9 @@
 
 #define NX_PLAN_MAGIC 0x6e785031u /* "nxP1" */
 
+/* What every mount of a box is at least, as attributes of mount_setattr(2). */
+#define NX_HARMLESS (MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV)
+
 /* Mounts that are held between two steps. */
 #define NX_PLAN_SLOTS 96
 
@@ -118,6 +121,73 @@ static inline const void *nx_plan_at(const struct nx_plan *plan, uint32_t offset
 }
 
 /**
+ * nx_plan_begin() - the head of a plan, as far as the launch says it
+ * @head:   (out) offsets are 0
+ * @plan:   (borrowed) empty; gets room for the head
+ * @launch: (borrowed)
+ *
+ * The command's signal mask is that of the calling thread.
+ *
+ * Return: nothing; @plan says whether memory ran out.
+ * Context: any thread.
+ */
+void nx_plan_begin(struct nx_plan *head, struct nx_buf *plan, const struct nx_launch *launch);
+
+/**
+ * nx_plan_put() - something that offsets will refer to, aligned so that it can be read
+ * where it lies
+ * @plan: (borrowed)
+ * @data: (borrowed)
+ * @size: bytes
+ *
+ * Return: its offset; @plan says whether memory ran out.
+ * Context: any thread.
+ */
+uint32_t nx_plan_put(struct nx_buf *plan, const void *data, size_t size);
+
+/**
+ * nx_plan_put_string() - likewise, a string
+ * @plan: (borrowed)
+ * @s:    (borrowed)
+ *
+ * Return: its offset; @plan says whether memory ran out.
+ * Context: any thread.
+ */
+uint32_t nx_plan_put_string(struct nx_buf *plan, const char *s);
+
+/**
+ * nx_plan_put_strings() - likewise, an array of strings
+ * @plan:    (borrowed)
+ * @strings: (borrowed, optional) ends with NULL
+ *
+ * Return: the offset of a uint32_t[] that ends with 0; @plan says whether memory ran out.
+ * Context: any thread.
+ */
+uint32_t nx_plan_put_strings(struct nx_buf *plan, const char *const *strings);
+
+/**
+ * nx_plan_end() - the plan is complete
+ * @head: (borrowed) with all its offsets
+ * @plan: (borrowed) gets the head
+ * @err:  (out, optional)
+ *
+ * Return: 0, or a negative nexbox_errc.
+ * Errors: NEXBOX_E_NOMEM out of memory, or the plan is too large.
+ * Context: any thread.
+ */
+int nx_plan_end(struct nx_plan *head, struct nx_buf *plan, struct nexbox_error *err);
+
+/**
+ * nx_launch_gives() - whether the user asks for all of something to be seen
+ * @launch: (borrowed)
+ * @path:   (borrowed) absolute and normalised
+ *
+ * Return: true if it lies in a grant.
+ * Context: any thread.
+ */
+bool nx_launch_gives(const struct nx_launch *launch, const char *path);
+
+/**
  * struct nx_plan_cow - the copy-on-write places of a plan
  * @places:   array of @n_places; strings live in @arena
  * @n_places: how many
@@ -132,7 +202,6 @@ struct nx_plan_cow {
 /**
  * nx_plan_build() - compute the plan of a launch
  * @launch:  (borrowed)
- * @signals: (borrowed) the signal mask that the command is to have
  * @net_host: whether the box has the host's network
  * @cow:     (borrowed) gets the copy-on-write places
  * @plan:    (borrowed) gets the plan
@@ -144,8 +213,8 @@ struct nx_plan_cow {
  *         NEXBOX_E_SYSTEM  the mount table cannot be read.
  * Context: any thread; not after fork.
  */
-int nx_plan_build(const struct nx_launch *launch, const sigset_t *signals, bool net_host,
-                  struct nx_plan_cow *cow, struct nx_buf *plan, struct nexbox_error *err);
+int nx_plan_build(const struct nx_launch *launch, bool net_host, struct nx_plan_cow *cow,
+                  struct nx_buf *plan, struct nexbox_error *err);
 
 /**
  * nx_plan_describe() - the words for a step that failed

@@ -24,8 +24,6 @@
 #include "platform/linux/enclave/landlock.h"
 #include "platform/linux/enclave/seccomp.h"
 
-#define HARMLESS (MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV)
-
 /* The child's stack; it executes and calls nothing deep. */
 #define STACK_SIZE (64 * 1024)
 
@@ -80,7 +78,7 @@ static int make_mount(int fuse_fd)
 			return -errno;
 	if (fsconfig(fs_fd, FSCONFIG_CMD_CREATE, NULL, NULL, 0) < 0)
 		return -errno;
-	fd = fsmount(fs_fd, FSMOUNT_CLOEXEC, HARMLESS);
+	fd = fsmount(fs_fd, FSMOUNT_CLOEXEC, NX_HARMLESS);
 	return fd < 0 ? -errno : fd;
 }
 
@@ -106,8 +104,8 @@ static int place_descriptors(struct start *start)
 static int make_tree(const struct start *start)
 {
 	const char *place = nx_plan_string(start->plan, start->op->b);
-	struct mount_attr read_only = { .attr_set = HARMLESS | MOUNT_ATTR_RDONLY };
-	struct mount_attr harmless = { .attr_set = HARMLESS };
+	struct mount_attr read_only = { .attr_set = NX_HARMLESS | MOUNT_ATTR_RDONLY };
+	struct mount_attr harmless = { .attr_set = NX_HARMLESS };
 
 	if (unshare(CLONE_NEWNS) < 0 ||
 	    mount_setattr(AT_FDCWD, "/", AT_RECURSIVE, &read_only, sizeof(read_only)) < 0 ||

@@ -385,12 +385,9 @@ int nx_enclave_launch(struct nx_enclave *enclave, const struct nx_launch *launch
 static int launch(struct nx_enclave *enclave, const struct nx_launch *launch,
                   struct nexbox_error *err)
 {
-	sigset_t signals;
-	int r;
+	int r = nx_plan_build(launch, enclave->flags & NX_START_NET_HOST, &enclave->cow,
+	                      &enclave->plan, err);
 
-	(void)pthread_sigmask(SIG_SETMASK, NULL, &signals);
-	r = nx_plan_build(launch, &signals, enclave->flags & NX_START_NET_HOST, &enclave->cow,
-	                  &enclave->plan, err);
 	return r < 0 ? r : nx_enclave_launch(enclave, launch, err);
 }
 

@@ -12,6 +12,7 @@
 
 #include "base/path.h"
 #include "platform/linux/enclave/landlock.h"
+#include "platform/linux/enclave/plan.h"
 #include "platform/linux/enclave/secrets.h"
 #include "platform/linux/enclave/table.h"
 
@@ -151,15 +152,6 @@ static int hide(struct builder *b, const char *path)
 	return r < 0 ? r : hide_aliases(b, kept);
 }
 
-static bool is_given_back(const struct nx_launch *launch, const char *path)
-{
-	for (size_t i = 0; i < launch->n_grants; i++)
-		if (launch->grants[i].kind != NEXBOX_GRANT_HIDE &&
-		    nx_path_is_below(path, launch->grants[i].path))
-			return true;
-	return false;
-}
-
 /* What must stay hidden and lies in the workspace would show in its copy. */
 static int check_workspace(struct builder *b, const char *path)
 {
@@ -187,7 +179,7 @@ static int hide_secrets(struct builder *b, const char *home)
 		if (home_fd >= 0 && faccessat(home_fd, nx_secrets[i], F_OK, AT_SYMLINK_NOFOLLOW) < 0)
 			continue;
 		path = join(b, home, nx_secrets[i]);
-		if (path && is_given_back(b->launch, path))
+		if (path && nx_launch_gives(b->launch, path))
 			continue;
 		r = check_workspace(b, path);
 		if (r == 0)
@@ -212,7 +204,7 @@ static int hide_all(struct builder *b)
 			r = hide(b, launch->grants[i].path);
 	}
 	for (size_t i = 0; r == 0 && i < NX_ARRAY_SIZE(private_places); i++)
-		if (!is_given_back(launch, private_places[i]))
+		if (!nx_launch_gives(launch, private_places[i]))
 			r = hide(b, private_places[i]);
 	/* Something hidden in /proc, and what is made in it later cannot be read: all or that. */
 	for (size_t i = 0; r == 0 && i < NX_ARRAY_SIZE(masked); i++)

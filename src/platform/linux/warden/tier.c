@@ -97,25 +97,6 @@ static int start(const struct nx_start *start, struct nx_enclave **ret_enclave,
 
 /* ---- the plan: strings only, since there is nothing to mount ---- */
 
-static uint32_t put_string(struct nx_buf *out, const char *s)
-{
-	uint32_t offset = (uint32_t)out->size;
-
-	nx_buf_append(out, s, strlen(s) + 1);
-	return offset;
-}
-
-static uint32_t put_offsets(struct nx_buf *out, const uint32_t *offsets, size_t n)
-{
-	static const char zeroes[8] = { 0 };
-	uint32_t offset;
-
-	nx_buf_append(out, zeroes, -out->size & 7);
-	offset = (uint32_t)out->size;
-	nx_buf_append(out, offsets, n * sizeof(*offsets));
-	return offset;
-}
-
 /* What of a value that is a list of paths lies in the workspace, led to the view. */
 static void lead(struct nx_buf *out, const char *value, const struct nx_launch *launch,
                  const char *view)
@@ -154,7 +135,6 @@ static uint32_t put_variable(struct nx_buf *out, const char *entry, const struct
 	static const char *const temporary[] = { "TMPDIR", "TMP", "TEMP" };
 	NX_CLEANUP(nx_buf_fini) struct nx_buf text = NX_BUF_INIT;
 	const char *value = strchr(entry, '=') + 1;
-	uint32_t offset;
 
 	nx_buf_append(&text, entry, (size_t)(value - entry));
 	if (is_variable(entry, "HOME") && !nx_path_is_below(value, launch->workspace))
@@ -171,8 +151,7 @@ static uint32_t put_variable(struct nx_buf *out, const char *entry, const struct
 	}
 	if (text.failed)
 		out->failed = true;
-	offset = put_string(out, text.data ? text.data : "");
-	return offset;
+	return nx_plan_put_string(out, text.data ? text.data : "");
 }
 
 static uint32_t put_environment(struct nx_buf *out, const struct nx_launch *launch,
@@ -190,7 +169,7 @@ static uint32_t put_environment(struct nx_buf *out, const struct nx_launch *laun
 		out->failed = true;
 		return 0;
 	}
-	*ret_path = put_string(out, "/usr/local/bin:/usr/bin:/bin");
+	*ret_path = nx_plan_put_string(out, "/usr/local/bin:/usr/bin:/bin");
 	for (size_t i = 0; i < n; i++) {
 		if (!strchr(launch->envp[i], '='))
 			continue;
@@ -202,24 +181,7 @@ static uint32_t put_environment(struct nx_buf *out, const struct nx_launch *laun
 	}
 	if (!has_tmpdir)
 		offsets[used++] = put_variable(out, "TMPDIR=", launch, view);
-	return put_offsets(out, offsets, used + 1);
-}
-
-static uint32_t put_arguments(struct nx_buf *out, const char *const *argv)
-{
-	NX_AUTO_FREE uint32_t *offsets = NULL;
-	size_t n = 0;
-
-	while (argv[n])
-		n++;
-	offsets = calloc(n + 1, sizeof(*offsets));
-	if (!offsets) {
-		out->failed = true;
-		return 0;
-	}
-	for (size_t i = 0; i < n; i++)
-		offsets[i] = put_string(out, argv[i]);
-	return put_offsets(out, offsets, n + 1);
+	return nx_plan_put(out, offsets, (used + 1) * sizeof(*offsets));
 }
 
 /* The folders of --write, in which the clerk works as well. */
@@ -234,54 +196,26 @@ static uint32_t put_writable(struct nx_buf *out, const struct nx_launch *launch)
 	}
 	for (size_t i = 0; i < launch->n_grants; i++)
 		if (launch->grants[i].kind == NEXBOX_GRANT_WRITE)
-			offsets[n++] = put_string(out, launch->grants[i].path);
-	return put_offsets(out, offsets, n + 1);
-}
-
-static uint32_t flags_of(const struct nx_launch *launch)
-{
-	uint32_t flags = 0;
-
-	if (launch->flags & NX_LAUNCH_TERMINAL)
-		flags |= NX_PLAN_TERMINAL;
-	if (geteuid() == 0)
-		flags |= NX_PLAN_KEEP_CAPS;
-	if (launch->stdin_fd >= 0)
-		flags |= NX_PLAN_HAS_STDIN;
-	if (launch->stdout_fd >= 0)
-		flags |= NX_PLAN_HAS_STDOUT;
-	if (launch->stderr_fd >= 0)
-		flags |= NX_PLAN_HAS_STDERR;
-	return flags;
+			offsets[n++] = nx_plan_put_string(out, launch->grants[i].path);
+	return nx_plan_put(out, offsets, (n + 1) * sizeof(*offsets));
 }
 
 static int build_plan(const struct nx_launch *launch, struct nx_buf *out, struct nexbox_error *err)
 {
 	NX_CLEANUP(nx_buf_fini) struct nx_buf view = NX_BUF_INIT;
 	NX_CLEANUP(nx_buf_fini) struct nx_buf directory = NX_BUF_INIT;
-	struct nx_plan plan = {
-		.magic = NX_PLAN_MAGIC,
-		.flags = flags_of(launch),
-		.rows = launch->rows,
-		.columns = launch->columns,
-		.deadline_ms = launch->deadline_ms,
-	};
+	struct nx_plan plan;
 
-	(void)pthread_sigmask(SIG_SETMASK, NULL, &plan.signals);
 	if (!nx_buf_printf(&view, "%s/" NX_TREE_NAME, launch->session))
 		return nx_nomem(err, "plan");
 	nx_buf_printf(&directory, "%s%s", view.data, launch->directory + strlen(launch->workspace));
-	nx_buf_append(out, &plan, sizeof(plan));
-	plan.argv = put_arguments(out, launch->argv);
+	nx_plan_begin(&plan, out, launch);
+	plan.argv = nx_plan_put_strings(out, launch->argv);
 	plan.envp = put_environment(out, launch, view.data, &plan.path);
-	plan.directory = put_string(out, directory.data ? directory.data : view.data);
-	plan.workspace = put_string(out, view.data);
+	plan.directory = nx_plan_put_string(out, directory.data ? directory.data : view.data);
+	plan.workspace = nx_plan_put_string(out, view.data);
 	plan.writable = put_writable(out, launch);
-	plan.size_bytes = (uint32_t)out->size;
-	if (out->failed || directory.failed || out->size > INT32_MAX)
-		return nx_nomem(err, "plan");
-	memcpy(out->data, &plan, sizeof(plan));
-	return 0;
+	return directory.failed ? nx_nomem(err, "plan") : nx_plan_end(&plan, out, err);
 }
 
 static int launch(struct nx_enclave *enclave, const struct nx_launch *launch,
