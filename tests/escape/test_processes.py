@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
 """Processes: the host's can be neither seen nor signalled, the box's own first one not either; nothing outlives a box."""
 
+import contextlib
 import os
 import signal
 import subprocess
@@ -241,7 +242,10 @@ time.sleep(8)
             """Processes of the command: not nex-box, its init or the shell, which carry the word in their arguments, too."""
             found = []
             for pid in set(marked(mark)) - own:
-                words = open(f"/proc/{pid}/cmdline", "rb").read().split(b"\0")
+                try:
+                    words = open(f"/proc/{pid}/cmdline", "rb").read().split(b"\0")
+                except OSError:
+                    continue  # it has just ended
                 if words[0].endswith(b"python3"):
                     found.append(pid)
             return found
@@ -250,5 +254,6 @@ time.sleep(8)
             wait_until(lambda: not running(), 3.0, "the end of the command at its deadline")
         finally:
             for pid in marked(mark):
-                os.kill(pid, signal.SIGKILL)
+                with contextlib.suppress(ProcessLookupError):
+                    os.kill(pid, signal.SIGKILL)
         assert time.monotonic() - start < 4 * slack
