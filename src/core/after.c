@@ -13,22 +13,9 @@
 /* As many as the kernel follows. */
 #define LINKS_MAX 40
 
-static int compare_path(const void *path, const void *change)
-{
-	return strcmp(path, ((const struct nx_change *)change)->entry.path);
-}
-
-const struct nx_change *nx_after_find(const struct nx_changeset *changeset, const char *path)
-{
-	if (changeset->n_changes == 0)
-		return NULL;
-	return bsearch(path, changeset->changes, changeset->n_changes, sizeof(*changeset->changes),
-	               compare_path);
-}
-
 bool nx_after_exists(const struct nx_after *after, const char *path)
 {
-	const struct nx_change *change = nx_after_find(after->changeset, path);
+	const struct nx_change *change = nx_changeset_find(after->changeset, path);
 	NX_AUTO_FD fd = -1;
 
 	if (change)
@@ -66,7 +53,7 @@ static int read_file(int root_fd, const char *path, size_t max, struct nx_buf *t
 
 int nx_after_read(const struct nx_after *after, const char *path, size_t max, struct nx_buf *text)
 {
-	const struct nx_change *change = nx_after_find(after->changeset, path);
+	const struct nx_change *change = nx_changeset_find(after->changeset, path);
 
 	if (!change)
 		return read_file(after->workspace_fd, path, max, text);
@@ -90,7 +77,7 @@ int nx_after_read_before(const struct nx_after *after, const char *path, size_t 
 /* What a link at @path will say; false when there will be no link. */
 static bool read_link(const struct nx_after *after, const char *path, struct nx_buf *words)
 {
-	const struct nx_change *change = nx_after_find(after->changeset, path);
+	const struct nx_change *change = nx_changeset_find(after->changeset, path);
 	char target[PATH_MAX];
 	NX_AUTO_FD fd = -1;
 	ssize_t n;

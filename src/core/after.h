@@ -24,16 +24,6 @@ struct nx_after {
 };
 
 /**
- * nx_after_find() - what the changeset says of a path
- * @changeset: (borrowed)
- * @path:      (borrowed)
- *
- * Return: a borrowed change, or NULL.
- * Context: any thread.
- */
-const struct nx_change *nx_after_find(const struct nx_changeset *changeset, const char *path);
-
-/**
  * nx_after_exists() - whether there will be something of that name
  * @after: (borrowed)
  * @path:  (borrowed)

@@ -850,6 +850,30 @@ int nx_changeset_read(struct nx_changeset *changeset, const struct nx_comparison
 	return r;
 }
 
+static int compare_path(const void *path, const void *change)
+{
+	return strcmp(path, ((const struct nx_change *)change)->entry.path);
+}
+
+const struct nx_change *nx_changeset_find(const struct nx_changeset *changeset, const char *path)
+{
+	if (changeset->n_changes == 0)
+		return NULL;
+	return bsearch(path, changeset->changes, changeset->n_changes, sizeof(*changeset->changes),
+	               compare_path);
+}
+
+bool nx_change_moves(const struct nx_change *change)
+{
+	const struct nexbox_entry *entry = &change->entry;
+
+	if (entry->kind == NEXBOX_ENTRY_DELETED)
+		return false;
+	return entry->kind != NEXBOX_ENTRY_MODIFIED ||
+	       (entry->type != NEXBOX_TYPE_DIRECTORY &&
+	        (entry->what & (NEXBOX_WHAT_CONTENT | NEXBOX_WHAT_TARGET | NEXBOX_WHAT_LINKS)));
+}
+
 void nx_changeset_close(const struct nx_changeset *changeset, int root_fd, bool only_new)
 {
 	/* The deepest first: closing a folder hides what is below it. */

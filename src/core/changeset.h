@@ -153,6 +153,27 @@ int nx_changeset_read(struct nx_changeset *changeset, const struct nx_comparison
                       struct nexbox_error *err);
 
 /**
+ * nx_changeset_find() - what the changeset says of a path
+ * @changeset: (borrowed) sorted, as nx_changeset_read() leaves it
+ * @path:      (borrowed) relative to the workspace
+ *
+ * Return: a borrowed change, or NULL.
+ * Context: any thread.
+ */
+const struct nx_change *nx_changeset_find(const struct nx_changeset *changeset, const char *path);
+
+/**
+ * nx_change_moves() - whether what the box made moves into its place as it is
+ * @change: (borrowed)
+ *
+ * In place is done only what leaves the content alone: the inode and its links stay.
+ *
+ * Return: false for what is deleted, or changed in place.
+ * Context: any thread.
+ */
+bool nx_change_moves(const struct nx_change *change);
+
+/**
  * nx_changeset_close() - give the folders of a tree the modes that were the command's
  * @changeset: (borrowed)
  * @root_fd:   (borrowed) the upper, or the workspace in a promotion

@@ -328,7 +328,7 @@ static int check_whole(struct nx_guard_git *git, const char *folder, const char 
 		nx_buf_printf(&path, "%s%s%s", folder, *folder ? "/" : "", configs[i]);
 		if (path.failed)
 			return -NEXBOX_E_NOMEM;
-		change = nx_after_find(git->after->changeset, path.data);
+		change = nx_changeset_find(git->after->changeset, path.data);
 		/* A new one is looked at as a change of its own. */
 		if (!change || change->entry.kind == NEXBOX_ENTRY_MODIFIED)
 			r = compare_config(git, path.data, true, ret_reason);

@@ -623,9 +623,8 @@ static int stage(struct work *work)
 	return 0;
 }
 
-/* ---- intend ----------------------------------------------------------------- */
 /* ---- steps ------------------------------------------------------------------ */
-/* In place only what leaves the content alone: the inode and its links stay. */
+
 static enum nx_step_kind kind_of(const struct nx_change *change)
 {
 	switch (change->entry.kind) {
@@ -633,38 +632,9 @@ static enum nx_step_kind kind_of(const struct nx_change *change)
 		return NX_STEP_MOVE_IN;
 	case NEXBOX_ENTRY_DELETED:
 		return NX_STEP_MOVE_OUT;
-	case NEXBOX_ENTRY_MODIFIED:
-		if (change->entry.type == NEXBOX_TYPE_DIRECTORY ||
-		    !(change->entry.what &
-		      (NEXBOX_WHAT_CONTENT | NEXBOX_WHAT_TARGET | NEXBOX_WHAT_LINKS)))
-			return NX_STEP_DRESS;
-		return NX_STEP_EXCHANGE;
 	default:
-		return NX_STEP_EXCHANGE;
+		return nx_change_moves(change) ? NX_STEP_EXCHANGE : NX_STEP_DRESS;
 	}
-}
-
-static const struct nx_change *find_change(const struct nx_changeset *changeset, const char *path,
-                                           size_t length)
-{
-	size_t low = 0;
-	size_t high = changeset->n_changes;
-
-	while (low < high) {
-		size_t middle = low + (high - low) / 2;
-		const char *each = changeset->changes[middle].entry.path;
-		int order = strncmp(each, path, length);
-
-		if (order == 0)
-			order = each[length] != '\0';
-		if (order == 0)
-			return &changeset->changes[middle];
-		if (order < 0)
-			low = middle + 1;
-		else
-			high = middle;
-	}
-	return NULL;
 }
 
 /* ---- durable ---------------------------------------------------------------- */
@@ -901,7 +871,7 @@ static int intend_loose(struct work *work)
 		if (!loose->path)
 			return -ENOMEM;
 		loose->before = loose->after = side_of(&st);
-		change = find_change(work->changeset, loose->path, strlen(loose->path));
+		change = nx_changeset_find(work->changeset, loose->path);
 		if (change && kind_of(change) == NX_STEP_DRESS)
 			loose->after.mode = (st.st_mode & S_IFMT) | change->entry.mode;
 	}
@@ -1068,7 +1038,7 @@ static int commit(struct work *work, const struct nx_switch *steps)
 /* One that slipped in: the same answer as if it had been found before. */
 static int conflict(struct work *work, const char *path)
 {
-	const struct nx_change *change = find_change(work->changeset, path, strlen(path));
+	const struct nx_change *change = nx_changeset_find(work->changeset, path);
 
 	if (!change || nx_drift_add(&work->promotion->drift, change,
 	                            "changed on the host during the promotion"))

@@ -7,7 +7,6 @@
 #include <string.h>
 #include <sys/stat.h>
 
-#include "core/after.h"
 #include "platform/fs.h"
 
 /* What becomes of a change; all but CHOSEN are left out. */
@@ -41,7 +40,7 @@ static size_t find_parent(const struct nx_changeset *whole, const char *path, st
 	nx_buf_truncate(buf, 0);
 	if (!nx_buf_append(buf, path, (size_t)(slash - path)))
 		return NONE;
-	parent = nx_after_find(whole, buf->data);
+	parent = nx_changeset_find(whole, buf->data);
 	return parent ? (size_t)(parent - whole->changes) : NONE;
 }
 
@@ -260,7 +259,7 @@ static int choose(struct nx_selection *selection, const struct nx_patterns *incl
 	if (buf.failed)
 		return -ENOMEM;
 	for (size_t i = 0; drift && i < drift->n_objections; i++) {
-		const struct nx_change *change = nx_after_find(whole, drift->objections[i].path);
+		const struct nx_change *change = nx_changeset_find(whole, drift->objections[i].path);
 
 		if (change)
 			selection->verdicts[change - whole->changes] = CONFLICT;

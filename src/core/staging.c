@@ -41,18 +41,6 @@ static int open_parent(int root_fd, const char *path, struct spot *ret_spot)
 	return ret_spot->dir_fd < 0 ? ret_spot->dir_fd : 0;
 }
 
-/* What moves into place as it is; the rest is done to the workspace's own inode. */
-static bool moves(const struct nx_change *change)
-{
-	const struct nexbox_entry *entry = &change->entry;
-
-	if (entry->kind == NEXBOX_ENTRY_DELETED)
-		return false;
-	return entry->kind != NEXBOX_ENTRY_MODIFIED ||
-	       (entry->type != NEXBOX_TYPE_DIRECTORY &&
-	        (entry->what & (NEXBOX_WHAT_CONTENT | NEXBOX_WHAT_TARGET | NEXBOX_WHAT_LINKS)));
-}
-
 /* Owner, mode and time: the owner first, which takes the set-ID bits. */
 static int dress(const struct nx_change *change, const struct spot *spot, struct nexbox_error *err)
 {
@@ -148,7 +136,7 @@ static int link_copy(const struct nx_staging *staging, const struct nx_changeset
 		AUTO_SPOT spot = { .dir_fd = -1 };
 		int r;
 
-		if (!moves(other) || other->inode != change->inode ||
+		if (!nx_change_moves(other) || other->inode != change->inode ||
 		    other->device != change->device)
 			continue;
 		r = open_parent(staging->fd, other->entry.path, &spot);
@@ -184,7 +172,7 @@ static int stage(const struct nx_staging *staging, const struct nx_changeset *ch
 	if (!staging->is_fresh) {
 		if (linkat(from.dir_fd, from.name, to.dir_fd, to.name, 0) < 0)
 			return failed(change, errno, err);
-		return moves(change) ? dress(change, &to, err) : 0;
+		return nx_change_moves(change) ? dress(change, &to, err) : 0;
 	}
 	r = link_copy(staging, changeset, i, &to);
 	if (r < 0)
@@ -192,7 +180,7 @@ static int stage(const struct nx_staging *staging, const struct nx_changeset *ch
 	if (r == 0)
 		return 0;
 	r = copy_file(staging, change, &from, &to, err);
-	return r < 0 || !moves(change) ? r : dress(change, &to, err);
+	return r < 0 || !nx_change_moves(change) ? r : dress(change, &to, err);
 }
 
 /* Folders, now that they are filled; and the changeset is about what was made. */
@@ -212,7 +200,7 @@ static int adopt(const struct nx_staging *staging, struct nx_changeset *changese
 		if (r < 0)
 			return failed(change, -r, err);
 		/* The deepest first: what is put into a folder moves its time. */
-		if (change->entry.type == NEXBOX_TYPE_DIRECTORY && moves(change)) {
+		if (change->entry.type == NEXBOX_TYPE_DIRECTORY && nx_change_moves(change)) {
 			r = dress(change, &spot, err);
 			if (r < 0)
 				return r;
