@@ -8,6 +8,7 @@ answer is not looked at beyond what the parser has to say.
 import json
 import os
 import pathlib
+import re
 import shutil
 import subprocess
 import sys
@@ -285,3 +286,16 @@ def test_choices_of_a_promotion_are_listed(option, word, mark):
 @pytest.mark.parametrize("option", ["--include", "--exclude", "--allow-guarded"])
 def test_an_empty_pattern_is_refused(option, mark):
     assert f"the value of '{option}' is empty" in the_complaint(nex_box("run", f"{option}=", *mark), 125)
+
+
+def test_a_start_walks_no_processes(place, nexbox, needs_root):
+    """Only a socket that was bound to a relative path is looked for in /proc: a cost that grows with the host's processes."""
+    place.make()
+    log = place.folder / "strace.log"
+    traced = ["strace", "-f", "-qq", "-e", "trace=openat", "-o", log, nexbox, "run", "-q", "--", "true"]
+    owner = ["setpriv", f"--reuid={place.owner.uid}", f"--regid={place.owner.gid}", "--clear-groups"]
+    # The kernel's list of sockets belongs to a network namespace: in a new one it is empty.
+    subprocess.run(["unshare", "-n", *owner, *traced], cwd=place.ws, check=True)
+    opened = log.read_text()
+    assert "/proc/self/net/unix" in opened
+    assert not re.findall(r'"/proc/\d+/fd"', opened)

@@ -72,6 +72,7 @@ int nx_table_read_mounts(struct nx_table *table, struct nexbox_error *err)
 	if (r < 0)
 		return r;
 	rest = text.data;
+	(void)strsep(&rest, "\n"); /* the headings, whose last word would pass for a relative path */
 	for (char *line; (line = strsep(&rest, "\n"));) {
 		size_t n_words = 0;
 
@@ -191,6 +192,7 @@ static int read_sockets(struct nx_table *table, struct nexbox_error *err)
 	if (read_all("/proc/self/net/unix", &text, NULL) < 0)
 		return 0;
 	rest = text.data;
+	(void)strsep(&rest, "\n"); /* the headings, whose last word would pass for a relative path */
 	for (char *line; (line = strsep(&rest, "\n"));) {
 		const char *inode = skip_words(line, 6);
 		const char *name = skip_words(inode, 1);
