@@ -19,6 +19,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import actor
+import container
 import manifest as manifests
 import pytest
 
@@ -147,6 +148,21 @@ def without_namespaces(no_namespaces, bare_nexbox):
         return str(script)
 
     return make
+
+
+@pytest.fixture(scope="session")
+def podman(bare_nexbox):
+    """A real container (container.py); Docker's seccomp profile unless another is asked for."""
+    if os.geteuid() != 0:
+        pytest.skip("pytest does not run as root")
+    if not shutil.which("podman") or not shutil.which("runc"):
+        pytest.skip("no podman and runc on this machine")
+    folder = Path(tempfile.mkdtemp(prefix="nexbox-container.", dir="/var/tmp"))
+    folder.chmod(0o755)
+    yield container.Container(folder, bare_nexbox)
+    for mount in reversed(mounts_below(folder)):
+        subprocess.run(["umount", "-l", mount], check=False)
+    shutil.rmtree(folder)
 
 
 @pytest.fixture(scope="session")

@@ -12,7 +12,7 @@ import time
 from pathlib import Path
 
 import actor
-import container
+
 import pytest
 from conftest import assert_nothing_left, marked, mounts_below, wait_until
 from terminal import Terminal
@@ -249,20 +249,6 @@ def test_a_root_caller_s_command_may_become_somebody_else(needs_root, new_place,
 # ---- a real container ----
 
 
-@pytest.fixture(scope="module")
-def docker(bare_nexbox):
-    if os.geteuid() != 0:
-        pytest.skip("pytest does not run as root")
-    if not shutil.which("podman") or not shutil.which("runc"):
-        pytest.skip("no podman and runc on this machine")
-    folder = Path(tempfile.mkdtemp(prefix="nexbox-container.", dir="/var/tmp"))
-    folder.chmod(0o755)
-    yield container.Container(folder, bare_nexbox)
-    for mount in reversed(mounts_below(folder)):
-        subprocess.run(["umount", "-l", mount], check=False)
-    shutil.rmtree(folder)
-
-
 CONTAINERS = {
     "user": {"user": "1000"},
     "root": {"user": "0"},
@@ -271,12 +257,12 @@ CONTAINERS = {
 
 
 @pytest.mark.parametrize("name", CONTAINERS)
-def test_in_a_container_with_docker_s_profile(name, docker):
+def test_in_a_container_with_docker_s_profile(name, podman):
     """Its root is an overlay; no user namespace is to be had, which the test shows first."""
     how = CONTAINERS[name]
-    assert docker.run("unshare", "-U", "true", **how).returncode != 0
+    assert podman.run("unshare", "-U", "true", **how).returncode != 0
     script = "echo new > file; chmod 640 file; mkdir d; cat /ws/file; cat /proc/1/environ; touch /ws/x; sh -c 'sleep 60 &'; id -u"
-    done = docker.run("sh", "-c", f'/opt/nex-box run -v --commit -- sh -c "{script}"; echo $?; ls -A /ws; stat -c %a file; ps -e | grep -c sleep', **how)
+    done = podman.run("sh", "-c", f'/opt/nex-box run -v --commit -- sh -c "{script}"; echo $?; ls -A /ws; stat -c %a file; ps -e | grep -c sleep', **how)
     lines = done.stdout.decode().split("\n")
     assert lines[:2] == [how["user"], "0"], (done.stdout, done.stderr)
     assert [line for line in lines[2:] if line != ".nexbox"][:4] == ["d", "file", "640", "0"]

@@ -436,6 +436,9 @@ static const struct {
 	{ NX_STAGE_NET, EPERM, RESTRICTED },
 	{ NX_STAGE_NET, EACCES, RESTRICTED },
 	{ NX_STAGE_NET, ENOSPC, ": raise the sysctl user.max_net_namespaces" },
+	{ NX_STAGE_SECCOMP, EBUSY,
+	  ": a supervisor outside (another nex-box, or a container's) has one already, and the "
+	  "kernel admits no second: run nex-box outside of it" },
 };
 
 static const char *find_remedy(const struct nx_wire *wire)
