@@ -56,16 +56,32 @@ void nx_base_apply(const struct nx_base *base, struct stat *st)
 		st->st_nlink = base->from.n_links;
 }
 
-static void note(struct nx_base *base, const struct stat *st)
+void nx_base_note_source(struct nx_base *base, const struct stat *st)
 {
-	base->mode = base->from.mode = st->st_mode;
-	base->uid = base->from.uid = st->st_uid;
-	base->gid = base->from.gid = st->st_gid;
-	base->n_links = base->from.n_links = st->st_nlink;
-	base->inode = base->from.inode = st->st_ino;
+	base->from.inode = st->st_ino;
+	base->from.mode = st->st_mode;
+	base->from.uid = st->st_uid;
+	base->from.gid = st->st_gid;
+	base->from.n_links = st->st_nlink;
+	base->from.mtime = st->st_mtim;
+}
+
+void nx_base_note_clone(struct nx_base *base, const struct stat *st)
+{
+	base->mode = st->st_mode;
+	base->uid = st->st_uid;
+	base->gid = st->st_gid;
+	base->n_links = st->st_nlink;
+	base->inode = st->st_ino;
 	base->size = st->st_size;
 	base->ctime = st->st_ctim;
-	base->from.mtime = st->st_mtim;
+}
+
+/* In a snapshot both are alike. */
+static void note(struct nx_base *base, const struct stat *st)
+{
+	nx_base_note_source(base, st);
+	nx_base_note_clone(base, st);
 }
 
 static int load_entries(struct nx_baseline *baseline, int fd, struct nx_base *folder)

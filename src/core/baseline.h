@@ -112,6 +112,26 @@ struct nx_base *nx_base_find(const struct nx_base_dir *dir, const char *name);
 int nx_baseline_load(struct nx_baseline *baseline, const char *path, struct nx_base **ret_base);
 
 /**
+ * nx_base_note_source() - remember what an entry was cloned from
+ * @base: (borrowed)
+ * @st:   (borrowed) of the workspace's
+ *
+ * Return: nothing.
+ * Context: anywhere.
+ */
+void nx_base_note_source(struct nx_base *base, const struct stat *st);
+
+/**
+ * nx_base_note_clone() - remember what an entry was like before the command ran
+ * @base: (borrowed)
+ * @st:   (borrowed) of the clone's
+ *
+ * Return: nothing.
+ * Context: anywhere.
+ */
+void nx_base_note_clone(struct nx_base *base, const struct stat *st);
+
+/**
  * nx_base_hides() - whether the command could not know all that it would delete
  * @base: (borrowed)
  *

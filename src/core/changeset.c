@@ -678,24 +678,29 @@ int nx_walk_opened(struct nx_walk *walk, const char *path, mode_t mode, bool is_
 	return 0;
 }
 
-/* A folder of the upper that the command has closed is ours: it is opened. */
+int nx_walk_unlock(const struct nx_walk *walk, const char *path, struct stat *ret_st)
+{
+	NX_AUTO_FD fd = nx_fs_open(walk->upper_fd, path, O_PATH | O_DIRECTORY);
+
+	if (fd < 0)
+		return fd;
+	if (fstat(fd, ret_st) < 0)
+		return -errno;
+	return (ret_st->st_mode & 0500) != 0500 && geteuid() != 0 &&
+	       nx_fs_chmod(fd, ".", (ret_st->st_mode & 07777) | 0700) == 0;
+}
+
 int nx_walk_list_upper(struct nx_walk *walk, const struct nx_job *job, int *ret_fd,
                        struct nx_listing *listing)
 {
-	const char *path = job->path;
-	NX_AUTO_FD path_fd = nx_fs_open(walk->upper_fd, path, O_PATH | O_DIRECTORY);
 	struct stat st;
+	int r = nx_walk_unlock(walk, job->path, &st);
 
-	if (path_fd < 0 || fstat(path_fd, &st) < 0)
-		return nx_walk_unreadable(walk, path, path_fd < 0 ? -path_fd : errno);
-	if ((st.st_mode & 0500) != 0500 && geteuid() != 0 &&
-	    nx_fs_chmod(path_fd, ".", (st.st_mode & 07777) | 0700) == 0) {
-		int r = nx_walk_opened(walk, path, st.st_mode & 07777, !job->has_host);
-
-		if (r < 0)
-			return r;
-	}
-	return open_layer(walk, walk->upper_fd, path, ret_fd, listing, true);
+	if (r < 0)
+		return nx_walk_unreadable(walk, job->path, -r);
+	if (r > 0)
+		r = nx_walk_opened(walk, job->path, st.st_mode & 07777, !job->has_host);
+	return r < 0 ? r : open_layer(walk, walk->upper_fd, job->path, ret_fd, listing, true);
 }
 
 static int compare_all(struct nx_walk *walk, const struct nx_job *job, const struct layers *layers,

@@ -100,27 +100,6 @@ static int cannot(int os_code, const char *what, const struct folder *folder, co
 
 /* ---- one entry -------------------------------------------------------------- */
 
-static void note_source(struct nx_base *base, const struct stat *st)
-{
-	base->from.inode = st->st_ino;
-	base->from.mode = st->st_mode;
-	base->from.uid = st->st_uid;
-	base->from.gid = st->st_gid;
-	base->from.n_links = st->st_nlink;
-	base->from.mtime = st->st_mtim;
-}
-
-static void note_clone(struct nx_base *base, const struct stat *st)
-{
-	base->mode = st->st_mode;
-	base->uid = st->st_uid;
-	base->gid = st->st_gid;
-	base->n_links = st->st_nlink;
-	base->inode = st->st_ino;
-	base->size = st->st_size;
-	base->ctime = st->st_ctim;
-}
-
 /*
  * Owner and mode, where they are not yet right; those that the caller may not give
  * stay as they are, and the baseline knows. An owner before the mode, for it takes
@@ -149,7 +128,7 @@ static int stand_in(const struct folder *folder, struct nx_base *base, const str
 	int r;
 
 	base->flags |= NX_BASE_UNSEEN;
-	note_source(base, st);
+	nx_base_note_source(base, st);
 	if (S_ISDIR(st->st_mode)) {
 		r = mkdirat(folder->to_fd, base->name, 0);
 	} else {
@@ -159,7 +138,7 @@ static int stand_in(const struct folder *folder, struct nx_base *base, const str
 	}
 	if (r < 0 || fstatat(folder->to_fd, base->name, &to, AT_SYMLINK_NOFOLLOW) < 0)
 		return cannot(errno, "make", folder, base->name, err);
-	note_clone(base, &to);
+	nx_base_note_clone(base, &to);
 	return 0;
 }
 
@@ -229,8 +208,8 @@ static int clone_content(struct work *work, const struct folder *folder, struct 
 	if (((to.st_mode ^ st->st_mode) & 07777) != 0 || to.st_uid != st->st_uid ||
 	    to.st_gid != st->st_gid)
 		dress(folder->to_fd, base->name, st, &to);
-	note_source(base, st);
-	note_clone(base, &to);
+	nx_base_note_source(base, st);
+	nx_base_note_clone(base, &to);
 	return work->tells_writes ? 0 : take_digest(work, folder, base, err);
 }
 
@@ -313,7 +292,7 @@ static int clone_file(struct work *work, const struct folder *folder, struct nx_
 		if (r < 0)
 			return nomem(err);
 		if (r == 0) {
-			note_source(base, &st);
+			nx_base_note_source(base, &st);
 			return 0;
 		}
 	}
@@ -355,7 +334,7 @@ static int clone_special(const struct folder *folder, struct nx_base *base, cons
 	struct timespec times[2] = { st->st_atim, st->st_mtim };
 	struct stat to;
 
-	note_source(base, st);
+	nx_base_note_source(base, st);
 	if (make_special(folder, base, st) < 0) {
 		/* A device, for all but root; and what has gone meanwhile. */
 		if (errno != EPERM && errno != EACCES && errno != ENOENT && errno != EINVAL)
@@ -370,7 +349,7 @@ static int clone_special(const struct folder *folder, struct nx_base *base, cons
 	if (utimensat(folder->to_fd, base->name, times, AT_SYMLINK_NOFOLLOW) < 0 ||
 	    fstatat(folder->to_fd, base->name, &to, AT_SYMLINK_NOFOLLOW) < 0)
 		return cannot(errno, "copy the times of", folder, base->name, err);
-	note_clone(base, &to);
+	nx_base_note_clone(base, &to);
 	return 0;
 }
 
@@ -424,13 +403,13 @@ static int clone_folder(struct work *work, struct nx_pool *pool, const struct fo
 
 	if (st->st_dev != work->device)
 		base->flags |= NX_BASE_BOUNDARY;
-	note_source(base, st);
+	nx_base_note_source(base, st);
 	if ((base->flags & NX_BASE_BOUNDARY) && is_other_mount(work, parent, base->name)) {
 		base->flags |= NX_BASE_UNSEEN;
 		if (mkdirat(parent->to_fd, base->name, 0700) < 0 ||
 		    fstatat(parent->to_fd, base->name, &to, AT_SYMLINK_NOFOLLOW) < 0)
 			return cannot(errno, "make", parent, base->name, err);
-		note_clone(base, &to);
+		nx_base_note_clone(base, &to);
 		return 0;
 	}
 	if (faccessat(parent->from_fd, base->name, R_OK | X_OK, AT_EACCESS) < 0)
@@ -639,7 +618,7 @@ static int link_names(const struct work *work, const struct linked *linked, stru
 		if (fstatat(first_fd, first->base->name, &st, AT_SYMLINK_NOFOLLOW) < 0)
 			return nx_fail(err, NEXBOX_E_SYSTEM, errno, "clone", "cannot look at '%s'",
 			               nx_quote(name->base->name));
-		note_clone(name->base, &st);
+		nx_base_note_clone(name->base, &st);
 		name->base->digest = first->base->digest;
 	}
 	return 0;
@@ -667,7 +646,7 @@ static int finish_folder(const struct work *work, const char *path, struct nx_ba
 	}
 	if (futimens(to_fd, times) < 0 || fstat(to_fd, &to) < 0)
 		return cannot(errno, "copy the times of", &folder, ".", err);
-	note_clone(base, &to);
+	nx_base_note_clone(base, &to);
 	return 0;
 }
 
@@ -727,7 +706,7 @@ static int begin(struct work *work, struct folder *root, struct nexbox_error *er
 	work->device = st.st_dev;
 	work->tells_writes = nx_fs_tells_writes(work->clone->view_fd);
 	work->baseline->root.name = ".";
-	note_source(&work->baseline->root, &st);
+	nx_base_note_source(&work->baseline->root, &st);
 	*root = (struct folder){ .path = ".",
 		                 .base = &work->baseline->root,
 		                 .from_fd = -1,

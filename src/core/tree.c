@@ -54,13 +54,11 @@ static int add_visit(struct scan *scan, struct nx_pool *pool, const struct visit
 static int open_visit(struct scan *scan, const struct visit *visit, struct stat *st)
 {
 	struct nx_walk *walk = scan->walk;
-	NX_AUTO_FD path_fd = nx_fs_open(walk->upper_fd, visit->path, O_PATH | O_DIRECTORY);
-	int r;
+	int r = nx_walk_unlock(walk, visit->path, st);
 
-	if (path_fd < 0 || fstat(path_fd, st) < 0)
-		return path_fd < 0 ? path_fd : -errno;
-	if ((st->st_mode & 0500) != 0500 && geteuid() != 0 &&
-	    nx_fs_chmod(path_fd, ".", (st->st_mode & 07777) | 0700) == 0) {
+	if (r < 0)
+		return r;
+	if (r > 0) {
 		if (visit->base) {
 			visit->base->flags |= NX_BASE_CLOSED;
 			visit->base->closed_mode = st->st_mode;

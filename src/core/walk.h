@@ -104,6 +104,17 @@ int nx_walk_add_touch(struct nx_walk *walk, const char *path, const struct stat 
                       const struct stat *then);
 
 /**
+ * nx_walk_unlock() - open a folder of the view to ourselves, if the command has closed it
+ * @walk:   (borrowed)
+ * @path:   (borrowed)
+ * @ret_st: (out) as the command left it
+ *
+ * Return: 1 when it was closed, for nx_walk_opened(); 0 when not; a negative errno.
+ * Context: any thread.
+ */
+int nx_walk_unlock(const struct nx_walk *walk, const char *path, struct stat *ret_st);
+
+/**
  * nx_walk_opened() - note that a folder of the view had to be opened to be read
  * @walk:   (borrowed)
  * @path:   (borrowed) as long as the changeset
