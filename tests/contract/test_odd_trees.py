@@ -240,3 +240,15 @@ def test_a_workspace_in_the_lower_layer_of_a_container(disks, ordinary, run_box)
     assert (merged / "d/f").read_text() == "x\nmore\n" and not (merged / "d/g").exists() and (merged / "n").is_dir()
     assert [e["path"] for e in boxed["diff"]["entries"]] == ["d/f", "d/g", "n"]
     assert (ws / "d/f").read_text() == "x\n"
+
+
+@pytest.mark.parametrize("cell", ON_BTRFS)
+def test_a_file_without_checksums(cell, where):
+    """chattr +C: it shares blocks only with another of its kind."""
+    where.make(f"touch image; chattr +C image; head -c 200000 /dev/zero | tr '\\0' x > image; echo y > other; {OLD}")
+    boxed = where.run(["--commit"], ["sh", "-euc", "cmp -n 200000 image other || :; printf end >> image"])
+    assert boxed.status == 0, boxed.err
+    assert (where.ws / "image").read_bytes() == b"x" * 200000 + b"end"
+    assert [e["path"] for e in boxed["diff"]["entries"]] == ["image"]
+    flags = subprocess.run(["lsattr", where.ws / "image"], capture_output=True, text=True, check=True).stdout.split()[0]
+    assert ("C" in flags) == (cell.strategy not in ("overlay", "fuse-overlayfs"))  # their copy-up has checksums

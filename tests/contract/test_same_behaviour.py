@@ -10,6 +10,7 @@ cells.py, and has a row in docs/platforms.md.
 
 import os
 import subprocess
+import threading
 from collections import Counter
 from dataclasses import replace
 
@@ -18,7 +19,7 @@ import cells
 import expect
 import mutations
 import pytest
-from box_fixtures import assert_nothing_left
+from box_fixtures import assert_nothing_left, wait_until
 from conftest import CELLS, matrix, working_cells
 from manifest import assert_same, differences, line_in_time, manifest
 
@@ -182,6 +183,29 @@ def test_auto_works_on_every_filesystem_and_says_what_it_passed_over(disk, calle
     assert all(each["reason"] for each in boxed["passed_over"])
     for each in boxed["passed_over"]:
         assert each["strategy"].encode() in boxed.err
+    cells.disks.remove_workspace(ws)
+
+
+@pytest.mark.parametrize("disk, strategy", [("ext4", "copy"), ("xfs", "reflink"), ("btrfs", "btrfs-snapshot"), ("tmpfs", "copy")])
+def test_a_required_snapshot_chooses_among_those_that_freeze_the_workspace(disk, strategy, disks, ordinary, run_box):
+    ws = disks[disk] / "frozen"
+    cells.disks.make_workspace(ws, ordinary)
+    (ws / "f").write_text("old\n")
+    stdin, go = os.pipe()
+
+    def edit_once_it_runs():
+        wait_until(lambda: list(ws.glob(".nexbox/sessions/*/**/started")))
+        (ws / "f").write_text("new\n")
+        os.close(go)
+
+    editor = threading.Thread(target=edit_once_it_runs)
+    editor.start()
+    command = ["sh", "-c", "touch started; cat; cat f"]
+    boxed = run_box(["--require", "snapshot"], command, owner=ordinary, cwd=ws, stdin=stdin)
+    editor.join()
+    os.close(stdin)
+    assert (boxed.status, boxed.out) == (0, b"old\n"), boxed.err
+    assert boxed["strategy"] == strategy and boxed["guarantees"]["snapshot"]
     cells.disks.remove_workspace(ws)
 
 

@@ -136,12 +136,27 @@ static int copy_range(int from_fd, int to_fd, off_t from, off_t to)
 	return 0;
 }
 
+int nx_fs_reflink(int from_fd, int to_fd)
+{
+	int flags;
+
+	if (ioctl(to_fd, FICLONE, from_fd) == 0)
+		return 0;
+	/* EINVAL: one of the two has checksums and the other has not. */
+	if (errno != EINVAL || ioctl(from_fd, FS_IOC_GETFLAGS, &flags) < 0 || !(flags & FS_NOCOW_FL))
+		return -errno;
+	flags = FS_NOCOW_FL;
+	if (ioctl(to_fd, FS_IOC_SETFLAGS, &flags) < 0 || ioctl(to_fd, FICLONE, from_fd) < 0)
+		return -errno;
+	return 0;
+}
+
 int nx_fs_copy_data(int from_fd, int to_fd)
 {
 	struct stat st;
 	off_t position = 0;
 
-	if (ioctl(to_fd, FICLONE, from_fd) == 0)
+	if (nx_fs_reflink(from_fd, to_fd) == 0)
 		return 0;
 	if (fstat(from_fd, &st) < 0)
 		return -errno;
@@ -163,21 +178,6 @@ int nx_fs_copy_data(int from_fd, int to_fd)
 		position = hole;
 	}
 	return ftruncate(to_fd, st.st_size) < 0 ? -errno : 0;
-}
-
-int nx_fs_reflink(int from_fd, int to_fd)
-{
-	int flags;
-
-	if (ioctl(to_fd, FICLONE, from_fd) == 0)
-		return 0;
-	/* EINVAL: one of the two has checksums and the other has not. */
-	if (errno != EINVAL || ioctl(from_fd, FS_IOC_GETFLAGS, &flags) < 0 || !(flags & FS_NOCOW_FL))
-		return -errno;
-	flags = FS_NOCOW_FL;
-	if (ioctl(to_fd, FS_IOC_SETFLAGS, &flags) < 0 || ioctl(to_fd, FICLONE, from_fd) < 0)
-		return -errno;
-	return 0;
 }
 
 static int copy_one_xattr(int from_fd, int to_fd, const char *name)
