@@ -134,9 +134,15 @@ class Difference:
     strategies: tuple
     commands: tuple
     callers: tuple = CALLERS
+    tiers: tuple = tuple(TIERS)
 
     def holds(self, cell, command):
-        return cell.strategy in self.strategies and cell.caller in self.callers and command in self.commands
+        return (
+            cell.strategy in self.strategies
+            and cell.caller in self.callers
+            and cell.tier in self.tiers
+            and command in self.commands
+        )
 
 
 LAYERS = ("overlay", "fuse-overlayfs")
@@ -168,6 +174,67 @@ DIFFERENCES = (
         "A file that the caller may not read, its own or not",
         ("reflink", "copy"),
         ("a file without permissions gets some",),
+        ("user",),
+    ),
+    Difference("The network", CLONES, ("a socket is made",), tiers=("landlock",)),
+    # ---- what fuse-overlayfs, the program, does otherwise ----
+    Difference(
+        "Renaming a folder that was there before the run",
+        ("fuse-overlayfs",),
+        ("a folder is renamed by rename(2)", "two folders are exchanged by renameat2(2)"),
+    ),
+    Difference("Names `.wh.*` in the workspace", ("fuse-overlayfs",), ("names look like markers",)),
+    Difference(
+        "Names of more than 251 bytes",
+        ("fuse-overlayfs",),
+        ("names of 255 bytes", "names are deleted", "everything is deleted"),
+    ),
+    Difference(
+        "Paths longer than PATH_MAX",
+        ("fuse-overlayfs",),
+        (
+            "a path longer than PATH_MAX is made",
+            "a tree deeper than any path is edited",
+            "a tree deeper than any path is removed",
+        ),
+    ),
+    Difference(
+        "A symlink is copied up",
+        ("fuse-overlayfs",),
+        ("a symlink is dated", "a file is given to the group it has", "files are given away", "everything is given away"),
+    ),
+    Difference("A FIFO or socket that was there", ("fuse-overlayfs",), ("a FIFO is deleted and another changed",)),
+    Difference("A file without a name", ("fuse-overlayfs",), ("a file without a name gets one",)),
+    Difference("**A file that was there is replaced by rename(2)", ("fuse-overlayfs",), ("git commits",)),
+    Difference(
+        "An access control list that names users or groups",
+        ("fuse-overlayfs",),
+        (
+            "an ACL is removed",
+            "attributes change",
+            "modes change",
+            "the mode of a directory changes",
+            "a file with attributes is edited",
+        ),
+        ("user",),
+    ),
+    Difference("A folder made in one with a default access list", ("fuse-overlayfs",), ("a default ACL is inherited",)),
+    Difference(
+        "The time of a folder in which files",
+        ("fuse-overlayfs",),
+        (
+            "a new folder is renamed into an old one",
+            "directories swap names",
+            "one of two names is replaced",
+            "the same bytes are written again",
+            "a file is replaced by its own copy",
+            "a file is renamed there and back",
+        ),
+    ),
+    Difference(
+        "The time of a folder in which files",
+        ("fuse-overlayfs",),
+        ("a file and a folder are closed to everybody",),
         ("user",),
     ),
 )

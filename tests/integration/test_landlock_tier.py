@@ -151,6 +151,18 @@ def test_a_home_with_credentials_is_no_workspace(here, box):
     assert b"key" not in outcome.out
 
 
+def test_what_is_moved_and_linked_from_folder_to_folder(here, run_box):
+    """Landlock denies that in every domain that does not grant it, also in one that is about signals only."""
+    code = (
+        "import os; os.makedirs('a/b'); os.mkdir('c'); open('a/f', 'w').write('x')\n"
+        "os.rename('a/f', 'c/f'); os.link('c/f', 'a/b/g'); os.rename('a/b', 'c/b')\n"
+        "print(os.stat('c/f').st_nlink, sorted(os.listdir('c')))"
+    )
+    outcome = run_box(["--commit"], ["python3", "-c", code], owner=here.owner, cwd=here.ws)
+    assert (outcome.status, outcome.out) == (0, b"2 ['b', 'f']\n"), outcome.err
+    assert (here.ws / "c/b/g").stat().st_nlink == 2
+
+
 @pytest.fixture
 def outside(user):
     folder = Path(tempfile.mkdtemp(prefix="nexbox-host.", dir="/srv"))

@@ -28,6 +28,8 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "base/cleanup.h"
+
 /* KERNEL < 5.13: absent; one number on all architectures. */
 #ifndef SYS_landlock_create_ruleset
 #define SYS_landlock_create_ruleset 444
@@ -261,18 +263,25 @@ int nx_landlock_restrict(int ruleset_fd, int level)
 	return 0;
 }
 
+/*
+ * Every domain denies moving and linking from folder to folder unless it is granted, also
+ * one that handles nothing of the filesystem (landlock.rst, LANDLOCK_ACCESS_FS_REFER).
+ */
 int nx_landlock_scope(void)
 {
-	const struct ruleset_attr attr = { .scoped = SCOPE_SIGNAL };
-	long fd;
+	const struct ruleset_attr attr = { .handled_access_fs = FS_REFER, .scoped = SCOPE_SIGNAL };
+	NX_AUTO_FD root_fd = -1;
+	NX_AUTO_FD fd = -1;
 	int r;
 
 	if (find_abi() < 6)
 		return -EOPNOTSUPP;
-	fd = syscall(SYS_landlock_create_ruleset, &attr, sizeof(attr), 0UL);
-	if (fd < 0)
+	root_fd = open("/", O_PATH | O_CLOEXEC);
+	fd = (int)syscall(SYS_landlock_create_ruleset, &attr, sizeof(attr), 0UL);
+	if (root_fd < 0 || fd < 0)
 		return -errno;
-	r = syscall(SYS_landlock_restrict_self, (int)fd, 0UL) < 0 ? -errno : 0;
-	(void)close((int)fd);
-	return r;
+	r = add_rule_at(fd, root_fd, FS_REFER);
+	if (r < 0)
+		return r;
+	return syscall(SYS_landlock_restrict_self, fd, 0UL) < 0 ? -errno : 0;
 }
