@@ -305,13 +305,15 @@ static int find_lower(struct nx_walk *walk, const struct nx_job *parent, const s
 
 /*
  * A folder that was one before, too, and could be listed. Its number alone says
- * little: that of something else may have been given to it.
+ * little: that of something else may have been given to it. Nor does the scan come to
+ * one in a folder that is another than before, whatever its own number.
  */
-static bool is_scanned(const struct nx_walk *walk, const struct nx_node *now)
+static bool is_scanned(const struct nx_walk *walk, const struct nx_job *parent,
+                       const struct nx_node *now)
 {
 	const struct nx_base *base = now->base;
 
-	return base && S_ISDIR(base->mode) && base->inode == now->st.st_ino &&
+	return parent->is_scanned && base && S_ISDIR(base->mode) && base->inode == now->st.st_ino &&
 	       (base->dir || walk->comparison->baseline->snapshot_fd >= 0);
 }
 
@@ -328,7 +330,7 @@ static int enter(struct nx_walk *walk, const struct nx_job *parent, const struct
 
 	if (walk->comparison->baseline) {
 		/* One that is still the same is looked at by the scan. */
-		if (is_scanned(walk, now))
+		if (is_scanned(walk, parent, now))
 			return 0;
 		job.base = now->base;
 		return nx_walk_add_job(walk, job);

@@ -90,6 +90,7 @@ static int suspect(struct scan *scan, const struct visit *visit)
 	r = nx_walk_add_job(scan->walk, (struct nx_job){ .path = visit->path,
 	                                                 .has_upper = true,
 	                                                 .has_host = true,
+	                                                 .is_scanned = true,
 	                                                 .base = visit->base });
 	(void)pthread_mutex_unlock(&scan->lock);
 	return r;

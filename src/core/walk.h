@@ -18,6 +18,7 @@
  * @has_upper:  the upper layer has it, or the clone
  * @has_host:   the workspace has it
  * @is_new:     below an entry that was created
+ * @is_scanned: of a clone: the scan came to it, and so to the folders in it that are the same
  * @is_swapped: the workspace has another folder there than the one that was cloned
  * @lower:      where what shows through comes from; NULL: nothing does
  * @base:       of a clone: the entry that the folder was; NULL: none
@@ -28,6 +29,7 @@ struct nx_job {
 	bool has_upper;
 	bool has_host;
 	bool is_new;
+	bool is_scanned;
 	bool is_swapped;
 	const char *lower;
 	const struct nx_base *base;
