@@ -46,6 +46,7 @@ PLACES = (
     Place("copy", "ext4", LANDLOCK, (USER,)),
 )
 AUTO = Place("auto", "ext4")
+NO_TIER = Place("copy", "ext4", LANDLOCK, (USER,), since=(6, 12))
 
 # What the enclave does is not the strategy's: a layer, a tree, and each tier are enough.
 ENCLAVE = tuple(place for place in PLACES if place.filesystem == "ext4" and place.strategy in ("overlay", "copy"))
@@ -60,6 +61,11 @@ LOAD = f"cat /check/unprivileged_userns >{POLICY}/.load; echo 1 >{RESTRICTION}"
 UNLOAD = f"echo 0 >{RESTRICTION}; printf unprivileged_userns >{POLICY}/.remove"
 DEBIAN = "/proc/sys/kernel/unprivileged_userns_clone"
 KNOB = "box --json -- echo in-the-box"
+# As a service manager gives a part of v2 to a user: the case, and all that it starts, is in a leaf of it.
+GIVE = """cd /sys/fs/cgroup; echo "+memory +pids +cpu" >cgroup.subtree_control; mkdir -p given/leaf
+echo "+memory +pids +cpu" >given/cgroup.subtree_control; chown -R box given; echo 1 >given/leaf/cgroup.procs"""
+TAKE = "cd /sys/fs/cgroup; echo 1 >cgroup.procs; rmdir given/leaf; rmdir given"
+NONE_LEFT = "s=$?; ls -d /sys/fs/cgroup/nex-box.* /sys/fs/cgroup/*/nex-box.* /sys/fs/cgroup/given/leaf/?*/ 2>/dev/null && exit 96; exit $s"
 NO_NAMESPACES = ("sysctl -w user.max_user_namespaces=0", "sysctl -w user.max_user_namespaces=4096")
 
 
@@ -297,6 +303,33 @@ host"
          before="sysctl -w user.max_mnt_namespaces=0", after="sysctl -w user.max_mnt_namespaces=4096"),
     Case("the network namespace cannot be made", KNOB, because="network.*max_net_namespaces", callers=(USER,),
          places=(), before="sysctl -w user.max_net_namespaces=0", after="sysctl -w user.max_net_namespaces=4096"),
+    # ---- control groups of v2: the machine of the other suites has v1 ----
+    Case("a limit of memory is the kernel's, in a group of v2",
+         f"box --commit --json --memory 64M -- dd if=/dev/zero of=new bs=200M count=1; {NONE_LEFT}", status=137,
+         document={"status": 137, "limits_hit": ["memory"], "limits.memory.held_by": "kernel", "committed": False},
+         places=(AUTO, NO_TIER), before=GIVE, after=TAKE),
+    Case("a limit of processes is the kernel's, in a group of v2",
+         f"""box --json --pids 5 -- sh -c 'for i in 1 2 3 4 5 6 7 8 9; do sleep 1 & done; wait'; {NONE_LEFT}""", status=2,
+         document={"limits_hit": ["pids"], "limits.pids.limit": 5, "limits.pids.held_by": "kernel"},
+         places=(AUTO, NO_TIER), before=GIVE, after=TAKE),
+    Case("a share of the processors is the kernel's, in a group of v2",
+         f"""
+         spin='i=0; while [ $i -lt 30000 ]; do i=$((i+1)); done; cut -d " " -f 1 /proc/uptime; exit 0'
+         begin=$(cut -d " " -f 1 /proc/uptime); box --json --cpus 0.25 -- sh -c "$spin"; {NONE_LEFT}""",
+         document={"status": 0, "limits.cpus.held_by": "kernel"}, places=(AUTO, NO_TIER), before=GIVE, after=TAKE),
+    Case("processor time is counted by a group of v2",
+         f"box --json --cpu-time 1s -- sh -c 'while :; do :; done'; {NONE_LEFT}", status=137,
+         document={"status": 137, "limits_hit": ["cpu-time"], "signal": 9}, places=(AUTO, NO_TIER), before=GIVE, after=TAKE),
+    Case("a group that limits itself is not left",
+         f"""
+         box --memory 64M -- echo in-the-box; expect status $? 125; {NONE_LEFT}""", says=("--memory cannot be enforced",),
+         never=("in-the-box",), places=(), callers=(USER,),
+         before=GIVE + "; echo 300M >given/leaf/memory.max", after=TAKE),
+    Case("where no group is given a limit is refused, or watched with --best-effort",
+         f"""
+         box --memory 64M -- echo in-the-box; expect status $? 125
+         box --best-effort --memory 64M -- dd if=/dev/zero of=/dev/null bs=200M count=20000; expect status $? 137; {NONE_LEFT}""",
+         says=("--memory cannot be enforced",), never=("in-the-box",), places=(), callers=(USER,)),
     Case("a workspace in memory",
          """
          box --commit --json -- sh -euc 'rm -r folder; mkdir folder; echo more >>old'; s=$?
@@ -336,7 +369,8 @@ def rows():
                     continue
                 row = replace(case, caller=caller, place=place)
                 if place.tier == LANDLOCK:
-                    row = replace(row, before=NO_NAMESPACES[0], after=NO_NAMESPACES[1])
+                    before, after = NO_NAMESPACES
+                    row = replace(row, before=f"{before}\n{row.before}", after=f"{after}\n{row.after}")
                 yield row
 
 

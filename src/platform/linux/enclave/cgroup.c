@@ -343,12 +343,29 @@ static bool open_parent(struct group *group, const char *path)
 	return true;
 }
 
+/*
+ * Whether a group may give its controllers on: the root, or one without processes. With
+ * processes the kernel would take "+pids" and "+cpu", but would make a root of threads of
+ * it, below which no group takes a process (cgroup-v2.rst, "Threads").
+ */
+static bool may_give(int dir_fd)
+{
+	char text[32];
+
+	if (!read_file(dir_fd, "cgroup.type", text, sizeof(text)))
+		return true; /* only the root has none */
+	return strcmp(text, "domain\n") == 0 &&
+	       read_file(dir_fd, "cgroup.procs", text, sizeof(text)) && !*text;
+}
+
 /* Whether groups below this one have what is wanted; it is switched on if that works. */
 static bool offers(int dir_fd, const struct nx_limits *limits)
 {
 	char text[256];
 	char wish[32];
 
+	if (!may_give(dir_fd))
+		return false;
 	for (int i = 0; i < N_CONTROLLERS; i++) {
 		const char *name = controllers[i].name_v2;
 

@@ -119,6 +119,9 @@ void nx_limiter_plan(struct nx_limiter *limiter, struct nx_plan *plan)
 	if (!limiter->looks)
 		return;
 	plan->pids_max = limits->pids ? limits->pids + limiter->n_own : 0;
+	/* One more, so that it is the group that is met, which counts how often. */
+	if (limits->pids && (limiter->counted & NEXBOX_LIMIT_PIDS))
+		plan->pids_max++;
 	/* What a cgroup counts needs nobody who looks. */
 	if (limits->pids && !(limiter->counted & NEXBOX_LIMIT_PIDS))
 		plan->lookout |= NEXBOX_LIMIT_PIDS;
