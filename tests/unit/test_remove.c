@@ -114,10 +114,10 @@ static void a_folder_of_many_folders_goes_in_a_moment(void **state)
 		(void)snprintf(path, sizeof(path), "d/%d/file", i);
 		put(scratch->ws_fd, path, "");
 	}
-	(void)clock_gettime(CLOCK_MONOTONIC, &begin);
+	(void)clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &begin);
 	assert_int_equal(nx_remove_tree(scratch->ws_fd, "d"), 0);
-	(void)clock_gettime(CLOCK_MONOTONIC, &end);
-	/* 0.4 s here; 40 s when it is not linear. */
+	(void)clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &end);
+	/* Processor time, whatever else the machine does: 0.4 s; 40 s when it is not linear. */
 	assert_true(end.tv_sec - begin.tv_sec < 10);
 }
 
