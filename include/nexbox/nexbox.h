@@ -114,7 +114,12 @@ enum nexbox_run_flags {
 	 * With COMMIT: the promotion survives a loss of power from the moment that
 	 * it is reported. Each file and each folder is synced once, the journal twice.
 	 */
-	NEXBOX_RUN_DURABLE = 1u << 12
+	NEXBOX_RUN_DURABLE = 1u << 12,
+	/*
+	 * With KEEP: do not put the box on the disk. It is refused when the machine was
+	 * started anew, which a caller that discards it soon does not mind.
+	 */
+	NEXBOX_RUN_UNSYNCED = 1u << 13
 };
 
 /** enum nexbox_grant_kind - what a path outside the workspace is to the command */
@@ -218,6 +223,10 @@ enum nexbox_guard {
  * @cpu_time_max_ms: processor time of all that runs in the box; 0: no limit
  * @disk_max_bytes: what its changes and private places may take; watched, so that a
  *             quick writer gets some milliseconds further; 0: no limit
+ * @box:       (optional) id of a kept box of the workspace, or the beginning of one: the
+ *             command runs in its view, which goes on where it was. It stays kept, unless
+ *             all of it is promoted without NEXBOX_RUN_KEEP. Conflicts are counted from
+ *             the start of its first run
  */
 struct nexbox_run_options {
 	size_t size;
@@ -260,6 +269,7 @@ struct nexbox_run_options {
 	uint64_t cpus_max_milli;
 	uint64_t cpu_time_max_ms;
 	uint64_t disk_max_bytes;
+	const char *box;
 };
 
 /** NEXBOX_OUTPUT_MAX_DEFAULT - bytes of each output stream that are kept */
@@ -797,6 +807,243 @@ NEXBOX_PUBLIC int nexbox_report_write_json(const struct nexbox_report *report,
  * Context: any thread.
  */
 NEXBOX_PUBLIC struct nexbox_report *nexbox_report_free(struct nexbox_report *report);
+
+/**
+ * struct nexbox_box - a kept box; read only
+ * @id:        "box_…"
+ * @strategy:  how its view is made
+ * @tier:      of its last run
+ * @command:   array of @n_command: of its last run
+ * @time_ns:   when its first run was over, since 1970
+ * @n_runs:    how many runs there were in it
+ * @n_promoted: paths that were promoted from it, and that it remembers
+ * @exit_code, @signal_number, @status: as in struct nexbox_outcome, of its last run
+ * @in_use:    1 when another process has it just now
+ * @is_usable: 1 when it can be promoted, and run in again
+ * @reason:    why not; else why its changes were not promoted, or ""
+ */
+struct nexbox_box {
+	const char *id;
+	const char *strategy;
+	const char *tier;
+	const char *const *command;
+	size_t n_command;
+	int64_t time_ns;
+	uint64_t n_runs;
+	uint64_t n_promoted;
+	int32_t exit_code;
+	int32_t signal_number;
+	int32_t status;
+	uint32_t in_use;
+	uint32_t is_usable;
+	uint32_t reserved_zero;
+	const char *reason;
+};
+
+/**
+ * struct nexbox_boxes - the kept boxes of a workspace; read only
+ *
+ * Owned by the caller and freed by nexbox_boxes_free(). New fields are only ever
+ * appended.
+ *
+ * @size:      size of the structure that the library filled
+ * @workspace: its real path
+ * @boxes:     array of @n_boxes, the oldest first
+ */
+struct nexbox_boxes {
+	size_t size;
+	const char *workspace;
+	const struct nexbox_box *boxes;
+	size_t n_boxes;
+};
+
+/**
+ * nexbox_box_list() - the boxes that were kept
+ * @workspace: (borrowed, optional) NULL: the current directory
+ * @ret_list:  (transfer full) set on success
+ * @error:     (out, optional)
+ *
+ * Return: 0, or a negative enum nexbox_errc.
+ * Errors: as of nexbox_recover().
+ * Context: any thread; not after fork.
+ */
+NEXBOX_PUBLIC int nexbox_box_list(const char *workspace, struct nexbox_boxes **ret_list,
+                                  struct nexbox_error *error);
+
+/**
+ * nexbox_boxes_write_json() - write the document "nexbox.boxes.v1"
+ * @list:     (borrowed)
+ * @write:    called with each piece, in order; it returns 0, or an errno that ends
+ *            the writing
+ * @userdata: (optional) first argument of @write
+ * @error:    (out, optional)
+ *
+ * Return: 0, or a negative enum nexbox_errc.
+ * Errors: NEXBOX_E_INVALID @list or @write is NULL.
+ *         NEXBOX_E_SYSTEM  @write answered with an errno (os_code).
+ * Context: any thread.
+ */
+NEXBOX_PUBLIC int nexbox_boxes_write_json(const struct nexbox_boxes *list,
+                                          int (*write)(void *userdata, const void *data,
+                                                       size_t size_bytes),
+                                          void *userdata, struct nexbox_error *error);
+
+/**
+ * nexbox_boxes_free() - free a list and all that it points to
+ * @list: (transfer full, optional) may be NULL
+ *
+ * Return: NULL.
+ * Context: any thread.
+ */
+NEXBOX_PUBLIC struct nexbox_boxes *nexbox_boxes_free(struct nexbox_boxes *list);
+
+/**
+ * struct nexbox_content - one side of an entry; all borrowed for the time of a callback
+ * @type:       enum nexbox_file_type; 0: the path is not there
+ * @mode:       permission bits
+ * @fd:         a regular file, open for reading at its beginning; -1: it is none, or
+ *              may not be read
+ * @target:     of a symlink, else NULL
+ * @size_bytes: of a regular file
+ */
+struct nexbox_content {
+	uint32_t type;
+	uint32_t mode;
+	int32_t fd;
+	uint32_t reserved_zero;
+	const char *target;
+	uint64_t size_bytes;
+};
+
+/** enum nexbox_diff_flags - bits of nexbox_diff_options.flags */
+enum nexbox_diff_flags {
+	NEXBOX_DIFF_QUICK = 1u << 0 /* sizes and times decide; nothing is read or hashed */
+};
+
+/**
+ * struct nexbox_diff_options - which box, and what else is wanted; all borrowed
+ * @size:      sizeof(struct nexbox_diff_options) of the caller
+ * @flags:     enum nexbox_diff_flags
+ * @workspace: (optional) NULL: the current directory
+ * @box:       id of the box, or the beginning of one that is no other's
+ * @on_entry:  (optional) called for each entry, in order, with both sides; not 0 ends
+ *             it, and is the error's os_code. The workspace is live: a file that the
+ *             host writes meanwhile may not be the one that was compared
+ * @userdata:  (optional) its first argument
+ */
+struct nexbox_diff_options {
+	size_t size;
+	uint32_t flags;
+	uint32_t reserved_zero;
+	const char *workspace;
+	const char *box;
+	int (*on_entry)(void *userdata, const struct nexbox_entry *entry,
+	                const struct nexbox_content *before, const struct nexbox_content *after);
+	void *userdata;
+};
+
+#define NEXBOX_DIFF_OPTIONS_INIT                            \
+	{                                                   \
+		.size = sizeof(struct nexbox_diff_options), \
+	}
+
+/**
+ * nexbox_box_diff() - what a kept box holds that the workspace does not
+ * @options:     (borrowed)
+ * @ret_outcome: (transfer full) set on success: its entries, and of the last run what
+ *               is known of it; its status is 0
+ * @error:       (out, optional)
+ *
+ * Nothing is promoted or changed. What was promoted from the box is no entry any more.
+ *
+ * Return: 0, or a negative enum nexbox_errc.
+ * Errors: NEXBOX_E_INVALID     there is no such box, or the options are not right.
+ *         NEXBOX_E_BUSY        another process uses the box.
+ *         NEXBOX_E_CORRUPT     the box is damaged.
+ *         NEXBOX_E_SYSTEM      a system call failed, or @options->on_entry ended it.
+ *         NEXBOX_E_UNSUPPORTED its strategy, or a journal, is of another version.
+ *         NEXBOX_E_DENIED      the store is another user's.
+ *         NEXBOX_E_NOMEM       out of memory.
+ * Context: any thread; not after fork.
+ */
+NEXBOX_PUBLIC int nexbox_box_diff(const struct nexbox_diff_options *options,
+                                  struct nexbox_outcome **ret_outcome, struct nexbox_error *error);
+
+/** enum nexbox_commit_flags - bits of nexbox_commit_options.flags */
+enum nexbox_commit_flags {
+	NEXBOX_COMMIT_KEEP = 1u << 0,   /* the box stays, even if nothing is left in it */
+	NEXBOX_COMMIT_DURABLE = 1u << 1 /* as NEXBOX_RUN_DURABLE */
+};
+
+/**
+ * struct nexbox_commit_options - which box, and what of it; all borrowed
+ * @size:      sizeof(struct nexbox_commit_options) of the caller
+ * @flags:     enum nexbox_commit_flags
+ * @on_conflict, @guard, @allow_guarded, @include, @exclude: as in struct
+ *             nexbox_run_options
+ * @workspace: (optional) NULL: the current directory
+ * @box:       id of the box, or the beginning of one that is no other's
+ * @paths:     (optional) array of @n_paths, relative to the workspace: only these, with
+ *             what is in them, and what @include matches
+ */
+struct nexbox_commit_options {
+	size_t size;
+	uint32_t flags;
+	uint32_t on_conflict;
+	uint32_t guard;
+	uint32_t reserved_zero;
+	const char *workspace;
+	const char *box;
+	const char *const *paths;
+	size_t n_paths;
+	const char *const *include;
+	size_t n_include;
+	const char *const *exclude;
+	size_t n_exclude;
+	const char *const *allow_guarded;
+	size_t n_allow_guarded;
+};
+
+#define NEXBOX_COMMIT_OPTIONS_INIT                            \
+	{                                                     \
+		.size = sizeof(struct nexbox_commit_options), \
+	}
+
+/**
+ * nexbox_box_commit() - promote what is in a kept box, or some of it
+ * @options:     (borrowed)
+ * @ret_outcome: (transfer full) set on success: entries, conflicts and all, as of a run
+ *               with promotion; its status is 0, or 123 when nothing was promoted, and
+ *               @kept is 1 when the box is still there
+ * @error:       (out, optional)
+ *
+ * One transaction, as of a run. The box is gone afterwards if all of it was promoted;
+ * what is left out stays in it, and so does everything when the promotion is refused or
+ * fails.
+ *
+ * Return: 0, or a negative enum nexbox_errc: nothing was tried.
+ * Errors: as of nexbox_box_diff(); NEXBOX_E_INVALID also when a path is no change of the
+ *         box; NEXBOX_E_CORRUPT also when a run in it was killed, or the machine was
+ *         started anew before it was on the disk.
+ * Context: any thread; not after fork.
+ */
+NEXBOX_PUBLIC int nexbox_box_commit(const struct nexbox_commit_options *options,
+                                    struct nexbox_outcome **ret_outcome, struct nexbox_error *error);
+
+/**
+ * nexbox_box_discard() - remove a kept box with all that is in it
+ * @workspace: (borrowed, optional) NULL: the current directory
+ * @box:       (borrowed) its id, or the beginning of one that is no other's
+ * @error:     (out, optional)
+ *
+ * Also one that cannot be used any more.
+ *
+ * Return: 0, or a negative enum nexbox_errc.
+ * Errors: as of nexbox_box_diff().
+ * Context: any thread; not after fork.
+ */
+NEXBOX_PUBLIC int nexbox_box_discard(const char *workspace, const char *box,
+                                     struct nexbox_error *error);
 
 /**
  * struct nexbox_doctor_options - what is to be tried; all borrowed

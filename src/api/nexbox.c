@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "base/error.h"
+#include "core/boxes.h"
 #include "core/doctor.h"
 #include "core/history.h"
 #include "core/names.h"
@@ -227,6 +228,116 @@ struct nexbox_report *nexbox_report_free(struct nexbox_report *report)
 	/* The public part is the first member of the whole. */
 	(void)nx_report_free((struct nx_report *)(void *)report);
 	return NULL;
+}
+
+/*
+ * Whether options are of the only version that there is; those of another are refused
+ * before anything is done.
+ */
+static int check_size(size_t given, size_t known, const char *init, struct nexbox_error *error)
+{
+	if (given == known)
+		return 0;
+	return nx_fail(error, NEXBOX_E_UNSUPPORTED, 0, "api",
+	               "the options are of another version: start from %s", init);
+}
+
+int nexbox_box_list(const char *workspace, struct nexbox_boxes **ret_list,
+                    struct nexbox_error *error)
+{
+	struct nx_boxes *list = NULL;
+	int r;
+
+	if (!ret_list)
+		return nx_fail(error, NEXBOX_E_INVALID, 0, "api", "there is no place for the list");
+	*ret_list = NULL;
+	r = nx_boxes_list(workspace, &list, error);
+	if (r == 0)
+		*ret_list = &list->public;
+	return r;
+}
+
+struct nexbox_boxes *nexbox_boxes_free(struct nexbox_boxes *list)
+{
+	/* The public part is the first member of the whole. */
+	(void)nx_boxes_free((struct nx_boxes *)(void *)list);
+	return NULL;
+}
+
+int nexbox_boxes_write_json(const struct nexbox_boxes *list,
+                            int (*write)(void *userdata, const void *data, size_t size_bytes),
+                            void *userdata, struct nexbox_error *error)
+{
+	int os_code;
+
+	if (!list || !write)
+		return nx_fail(error, NEXBOX_E_INVALID, 0, "api",
+		               "the list and the writer must be given");
+	os_code = nx_boxes_write_json(list, write, userdata);
+	if (os_code)
+		return nx_fail(error, NEXBOX_E_SYSTEM, os_code, "api",
+		               "the document could not be written");
+	return 0;
+}
+
+int nexbox_box_diff(const struct nexbox_diff_options *options, struct nexbox_outcome **ret_outcome,
+                    struct nexbox_error *error)
+{
+	struct nexbox_error local = { 0 };
+	struct nexbox_error *err = error ? error : &local;
+	struct nx_outcome *outcome = NULL;
+	int r;
+
+	if (!options || !ret_outcome)
+		return nx_fail(err, NEXBOX_E_INVALID, 0, "api",
+		               "the options and the place for the outcome must be given");
+	*ret_outcome = NULL;
+	r = check_size(options->size, sizeof(*options), "NEXBOX_DIFF_OPTIONS_INIT", err);
+	if (r < 0)
+		return r;
+	if (options->flags & ~(uint32_t)NEXBOX_DIFF_QUICK || options->reserved_zero)
+		return nx_fail(err, NEXBOX_E_INVALID, 0, "api", "unknown flags 0x%x",
+		               options->flags);
+	r = nx_boxes_diff(options, nx_platform_default(), &outcome, err);
+	if (r == 0)
+		*ret_outcome = &outcome->public;
+	return r;
+}
+
+int nexbox_box_commit(const struct nexbox_commit_options *options,
+                      struct nexbox_outcome **ret_outcome, struct nexbox_error *error)
+{
+	struct nexbox_error local = { 0 };
+	struct nexbox_error *err = error ? error : &local;
+	struct nx_outcome *outcome = NULL;
+	int r;
+
+	if (!options || !ret_outcome)
+		return nx_fail(err, NEXBOX_E_INVALID, 0, "api",
+		               "the options and the place for the outcome must be given");
+	*ret_outcome = NULL;
+	r = check_size(options->size, sizeof(*options), "NEXBOX_COMMIT_OPTIONS_INIT", err);
+	if (r < 0)
+		return r;
+	if (options->flags & ~(uint32_t)(NEXBOX_COMMIT_KEEP | NEXBOX_COMMIT_DURABLE) ||
+	    options->reserved_zero)
+		return nx_fail(err, NEXBOX_E_INVALID, 0, "api", "unknown flags 0x%x",
+		               options->flags);
+	if ((options->n_paths > 0 && !options->paths) ||
+	    (options->n_include > 0 && !options->include) ||
+	    (options->n_exclude > 0 && !options->exclude) ||
+	    (options->n_allow_guarded > 0 && !options->allow_guarded))
+		return nx_fail(err, NEXBOX_E_INVALID, 0, "api",
+		               "a count is given without its array");
+	r = nx_boxes_commit(options, nx_platform_default(), &outcome, err);
+	if (r == 0)
+		*ret_outcome = &outcome->public;
+	return r;
+}
+
+int nexbox_box_discard(const char *workspace, const char *box, struct nexbox_error *error)
+{
+	return nx_boxes_discard(workspace, box, error);
 }
 
 int nexbox_diagnose(const struct nexbox_doctor_options *options,

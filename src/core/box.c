@@ -3,265 +3,341 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <stdio.h>
 #include <string.h>
-#include <unistd.h>
+#include <sys/stat.h>
 
-#include "base/digest.h"
-#include "base/io.h"
+#include "base/clock.h"
+#include "core/promote.h"
+#include "core/recover.h"
+#include "core/remove.h"
+#include "core/staging.h"
+#include "core/verdict.h"
 #include "platform/fs.h"
 
-#define FILE_NAME "box"
-#define TEMPORARY "box.new"
-#define MAGIC "nex-box box 1\n"
+/* ---- open ------------------------------------------------------------------- */
 
-/* Nobody's baseline is larger; a damaged file must not ask for all the memory. */
-#define SIZE_MAX_BYTES ((uint64_t)4 << 30)
-
-/* Folders within folders, each of which costs some stack. */
-#define DEPTH_MAX 10000
-
-/* ---- writing ---------------------------------------------------------------- */
-
-static void put(struct nx_buf *out, uint64_t value)
+/* Nobody looks at a box while a transaction is half done, its own or another's. */
+static int recover_store(const struct nx_box *box, struct nexbox_error *err)
 {
-	unsigned char bytes[8];
+	NX_AUTO(session) store = NULL;
+	int r = nx_store_open(box->workspace_fd, box->workspace, &store, err);
 
-	for (int i = 0; i < 8; i++)
-		bytes[i] = (unsigned char)(value >> (8 * i));
-	nx_buf_append(out, bytes, sizeof(bytes));
+	if (r != 0)
+		return r < 0 ? r : 0;
+	r = nx_recover(box->workspace_fd, nx_session_store_fd(store), -1, NULL, err);
+	if (r == 0)
+		nx_session_sweep(store);
+	return r;
 }
 
-static void put_string(struct nx_buf *out, const char *s)
+static int find_strategy(struct nx_box *box, const struct nx_platform *platform,
+                         struct nexbox_error *err)
 {
-	put(out, strlen(s));
-	nx_buf_append(out, s, strlen(s));
+	for (size_t i = 0; platform->strategies[i]; i++)
+		if (strcmp(platform->strategies[i]->name, box->note.strategy) == 0)
+			box->strategy = platform->strategies[i];
+	if (!box->strategy || (box->note.is_marked_by_root && !box->strategy->of_root))
+		return nx_fail(err, NEXBOX_E_UNSUPPORTED, 0, "box",
+		               "the strategy '%s' of the box is not in this version",
+		               nx_quote(box->note.strategy));
+	return 0;
 }
 
-static void put_time(struct nx_buf *out, const struct timespec *time)
+int nx_box_open(struct nx_box *box, const struct nx_platform *platform, const char *id,
+                struct nexbox_error *err)
 {
-	put(out, (uint64_t)time->tv_sec);
-	put(out, (uint64_t)time->tv_nsec);
+	int r = recover_store(box, err);
+
+	if (r == 0)
+		r = nx_session_open(box->workspace_fd, box->workspace, id, &box->session, err);
+	if (r == 0)
+		r = nx_box_load(&box->note, nx_session_fd(box->session), err);
+	if (r == 0)
+		r = find_strategy(box, platform, err);
+	if (r == 0)
+		nx_promoted_settle(&box->note.promoted, box->workspace_fd);
+	return r;
 }
 
-static void put_entry(struct nx_buf *out, const struct nx_base *base, int depth)
+int nx_box_open_view(struct nx_box *box, struct nexbox_error *err)
 {
-	if (depth > DEPTH_MAX) {
-		out->failed = true;
-		return;
-	}
-	put_string(out, base->name);
-	put(out, base->flags & (NX_BASE_UNSEEN | NX_BASE_MISSING | NX_BASE_BOUNDARY));
-	put(out, base->mode);
-	put(out, base->uid);
-	put(out, base->gid);
-	put(out, base->n_links);
-	put(out, base->inode);
-	put(out, (uint64_t)base->size);
-	put_time(out, &base->ctime);
-	put(out, base->from.inode);
-	put(out, base->from.mode);
-	put(out, base->from.uid);
-	put(out, base->from.gid);
-	put(out, base->from.n_links);
-	put_time(out, &base->from.mtime);
-	put(out, base->digest != NULL);
-	if (base->digest)
-		nx_buf_append(out, base->digest, NX_DIGEST_SIZE);
-	put(out, base->dir ? base->dir->n_entries + 1 : 0);
-	for (size_t i = 0; base->dir && i < base->dir->n_entries; i++)
-		put_entry(out, &base->dir->entries[i], depth + 1);
-}
-
-int nx_box_save(const struct nx_box_note *note, int session_fd, struct nexbox_error *err)
-{
-	NX_CLEANUP(nx_buf_fini) struct nx_buf out = NX_BUF_INIT;
-	unsigned char digest[NX_DIGEST_SIZE];
-	NX_AUTO_FD fd = -1;
+	struct nx_view *view = &box->view;
 	int r;
 
-	nx_buf_append(&out, MAGIC, strlen(MAGIC));
-	put_string(&out, note->strategy);
-	put_string(&out, note->tier);
-	put(&out, note->is_marked_by_root);
-	put(&out, note->has_line);
-	put_time(&out, &note->line);
-	put(&out, note->root_mode);
-	put(&out, note->root_uid);
-	put(&out, note->root_gid);
-	put_time(&out, &note->baseline.line);
-	put(&out, note->baseline.root.name != NULL);
-	if (note->baseline.root.name)
-		put_entry(&out, &note->baseline.root, 0);
-	if (out.failed)
-		return nx_nomem(err, "box");
-	nx_digest_pieces(&(struct nx_piece){ out.data, out.size }, 1, digest);
-	nx_buf_append(&out, digest, sizeof(digest));
-	fd = openat(session_fd, TEMPORARY, O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW | O_CLOEXEC,
-	            0600);
-	r = out.failed ? -ENOMEM : fd < 0 ? -errno : nx_write_all(fd, out.data, out.size);
-	if (r == 0 && renameat(session_fd, TEMPORARY, session_fd, FILE_NAME) < 0)
-		r = -errno;
-	return r < 0 ? nx_fail(err, NEXBOX_E_SYSTEM, -r, "box", "cannot write the box's note") : 0;
+	*view = (struct nx_view)NX_VIEW_INIT;
+	view->strategy = box->note.is_marked_by_root ? box->strategy->of_root : box->strategy;
+	view->workspace = box->workspace;
+	view->session = nx_session_path(box->session);
+	view->workspace_fd = box->workspace_fd;
+	view->session_fd = nx_session_fd(box->session);
+	view->upper_root.st_mode = box->note.root_mode;
+	view->upper_root.st_uid = box->note.root_uid;
+	view->upper_root.st_gid = box->note.root_gid;
+	r = view->strategy->open(view, err);
+	if (r == 0 && box->strategy->kind == NX_VIEW_TREE && !box->note.baseline.root.name)
+		r = nx_box_load_baseline(&box->note, view->session_fd, err);
+	if (r == 0 && view->base_fd >= 0) {
+		nx_close_p(&box->note.baseline.snapshot_fd);
+		box->note.baseline.snapshot_fd = nx_take_fd(&view->base_fd);
+	}
+	return r;
 }
 
-/* ---- reading ---------------------------------------------------------------- */
+void nx_box_close_view(struct nx_box *box)
+{
+	nx_close_p(&box->view.mount_fd);
+	nx_close_p(&box->view.upper_fd);
+	nx_close_p(&box->view.base_fd);
+}
 
-struct reader {
-	const unsigned char *at;
-	const unsigned char *end;
-	struct nx_arena *arena;
-	bool failed;
+void nx_box_fini(struct nx_box *box)
+{
+	nx_box_close_view(box);
+	box->session = nx_session_free(box->session);
+	nx_box_note_fini(&box->note);
+}
+
+/* ---- runs in it --------------------------------------------------------------- */
+
+int nx_box_begin(struct nx_box *box, struct nexbox_error *err)
+{
+	static const char *const old[] = { "stdout", "stderr", NX_THROWN_AWAY_NAME };
+	int fd = nx_session_fd(box->session);
+	int r;
+
+	for (size_t i = 0; i < NX_ARRAY_SIZE(old); i++)
+		(void)nx_remove_tree(fd, old[i]);
+	box->before.state = box->note.state;
+	box->before.is_synced = box->note.is_synced;
+	box->note.state = NX_BOX_RUNNING;
+	box->note.is_synced = false;
+	nx_boot_id(box->note.boot_id);
+	/* One that was never on the disk has no note there that could say it was. */
+	r = nx_box_save(&box->note, fd, box->before.is_synced, err);
+	box->has_begun = r == 0;
+	return r;
+}
+
+void nx_box_not_begun(struct nx_box *box)
+{
+	if (!box->has_begun)
+		return;
+	box->has_begun = false;
+	box->note.state = box->before.state;
+	box->note.is_synced = box->before.is_synced;
+	(void)nx_box_save(&box->note, nx_session_fd(box->session), box->note.is_synced, NULL);
+}
+
+/*
+ * The note first says that the view is not on the disk, and says that it is only when it
+ * is. One call for the whole filesystem is quicker than one for each file from the second
+ * file on (docs/formats/box.md).
+ */
+int nx_box_keep(struct nx_box *box, bool sync, struct nexbox_error *err)
+{
+	int fd = nx_session_fd(box->session);
+	bool is_first = box->note.n_runs == 0;
+	int r = 0;
+
+	box->has_begun = false;
+	box->note.n_runs++;
+	box->note.is_synced = false;
+	if (is_first) {
+		box->note.time_ns = nx_clock_real_ns();
+		if (box->strategy->kind == NX_VIEW_TREE)
+			r = nx_box_save_baseline(&box->note.baseline, fd, err);
+	}
+	if (r == 0)
+		r = nx_box_save(&box->note, fd, false, err);
+	if (r == 0)
+		r = nx_session_keep(box->session, err);
+	if (r < 0 || !sync || nx_fs_sync(fd) < 0)
+		return r;
+	box->note.is_synced = true;
+	return nx_box_save(&box->note, fd, true, err);
+}
+
+/* ---- changes ---------------------------------------------------------------- */
+
+/*
+ * A host that deleted the store has deleted the command's work with it: that is
+ * no empty changeset.
+ */
+int nx_box_read_changes(struct nx_box *box, uint32_t flags, struct nx_outcome *outcome,
+                        struct nexbox_error *err)
+{
+	uint64_t begin = nx_clock_micros();
+	struct nx_comparison comparison = {
+		.strategy = box->view.strategy,
+		.upper_fd = box->view.upper_fd,
+		.root = &box->view.upper_root,
+		.baseline = box->strategy->kind == NX_VIEW_TREE ? &box->note.baseline : NULL,
+		.promoted = box->note.promoted.n_items > 0 ? &box->note.promoted : NULL,
+		.workspace_fd = box->workspace_fd,
+		.workspace = box->workspace,
+		.flags = flags,
+	};
+	int r;
+
+	if (!nx_session_is_there(box->session))
+		return nx_fail(err, NEXBOX_E_CORRUPT, 0, "store",
+		               "the store in '%s' was deleted while the command ran: its changes are "
+		               "lost",
+		               nx_quote(box->workspace));
+	r = nx_changeset_read(&outcome->changeset, &comparison, err);
+	if (r == 0)
+		r = nx_outcome_take_changes(outcome, err);
+	outcome->public.diff_duration_micros = nx_clock_micros() - begin;
+	return r;
+}
+
+/* ---- promotion -------------------------------------------------------------- */
+
+/*
+ * One promotion: a session beside the box's, in which what is chosen is staged, and in
+ * which the journal and the old versions will be.
+ */
+struct work {
+	struct nx_box *box;
+	const struct nx_changeset *whole;
+	struct nx_session *session;
+	int undo_fd;
+	int staged_fd;
+	bool stays;
+	struct nx_promoted before; /* as the note had it, once there is a new one */
 };
 
-static uint64_t get(struct reader *in)
+static void work_fini(struct work *work)
 {
-	uint64_t value = 0;
-
-	if (in->failed || in->end - in->at < 8) {
-		in->failed = true;
-		return 0;
-	}
-	for (int i = 0; i < 8; i++)
-		value |= (uint64_t)in->at[i] << (8 * i);
-	in->at += 8;
-	return value;
+	nx_close_p(&work->undo_fd);
+	nx_close_p(&work->staged_fd);
+	work->session = nx_session_free(work->session);
+	nx_promoted_fini(&work->before);
 }
 
-static const unsigned char *get_bytes(struct reader *in, uint64_t size)
+static int begin(struct work *work, struct nexbox_error *err)
 {
-	const unsigned char *bytes = in->at;
+	const struct nx_box *box = work->box;
+	int r = nx_session_new(box->workspace_fd, box->workspace, &work->session, err);
+	int fd;
 
-	if (in->failed || (uint64_t)(in->end - in->at) < size) {
-		in->failed = true;
-		return NULL;
-	}
-	in->at += size;
-	return bytes;
-}
-
-static const char *get_string(struct reader *in)
-{
-	uint64_t size = get(in);
-	const unsigned char *bytes = get_bytes(in, size);
-	char *copy = bytes ? nx_arena_strndup(in->arena, (const char *)bytes, size) : NULL;
-
-	in->failed = in->failed || !copy;
-	return copy;
-}
-
-static struct timespec get_time(struct reader *in)
-{
-	uint64_t seconds = get(in);
-	uint64_t nanoseconds = get(in);
-
-	return (struct timespec){ (time_t)seconds, (long)nanoseconds };
-}
-
-static void get_entry(struct reader *in, struct nx_base *base, int depth)
-{
-	uint64_t n;
-
-	base->name = get_string(in);
-	base->flags = (uint32_t)get(in);
-	base->mode = (mode_t)get(in);
-	base->uid = (uid_t)get(in);
-	base->gid = (gid_t)get(in);
-	base->n_links = (nlink_t)get(in);
-	base->inode = (ino_t)get(in);
-	base->size = (off_t)get(in);
-	base->ctime = get_time(in);
-	base->from.inode = (ino_t)get(in);
-	base->from.mode = (mode_t)get(in);
-	base->from.uid = (uid_t)get(in);
-	base->from.gid = (gid_t)get(in);
-	base->from.n_links = (nlink_t)get(in);
-	base->from.mtime = get_time(in);
-	if (get(in)) {
-		const unsigned char *digest = get_bytes(in, NX_DIGEST_SIZE);
-
-		base->digest = digest ? (const unsigned char *)nx_arena_strndup(in->arena,
-		                                                                (const char *)digest,
-		                                                                NX_DIGEST_SIZE) :
-		                        NULL;
-	}
-	n = get(in);
-	/* An entry takes more bytes than its number says: no lie asks for much memory. */
-	if (in->failed || n == 0)
-		return;
-	if (n - 1 > (uint64_t)(in->end - in->at) || depth > DEPTH_MAX) {
-		in->failed = true;
-		return;
-	}
-	base->dir = nx_arena_alloc(in->arena, sizeof(*base->dir));
-	if (base->dir)
-		base->dir->entries = nx_arena_alloc(in->arena, n * sizeof(*base->dir->entries));
-	if (!base->dir || !base->dir->entries) {
-		in->failed = true;
-		return;
-	}
-	for (; base->dir->n_entries < n - 1 && !in->failed; base->dir->n_entries++)
-		get_entry(in, &base->dir->entries[base->dir->n_entries], depth + 1);
-}
-
-static int read_file(int session_fd, struct nx_buf *buf, struct nexbox_error *err)
-{
-	NX_AUTO_FD fd = nx_fs_open(session_fd, FILE_NAME, O_RDONLY);
-	NX_AUTO_FREE char *chunk = malloc(65536);
-	ssize_t n = 0;
-
-	if (!chunk)
-		return nx_nomem(err, "box");
-	if (fd < 0)
-		return nx_fail(err, NEXBOX_E_SYSTEM, -fd, "box", "cannot read the box's note");
-	while (buf->size < SIZE_MAX_BYTES && (n = read(fd, chunk, 65536)) > 0)
-		if (!nx_buf_append(buf, chunk, (size_t)n))
-			return nx_nomem(err, "box");
-	return n < 0 ? nx_fail(err, NEXBOX_E_SYSTEM, errno, "box", "cannot read the box's note") : 0;
-}
-
-static int corrupt(struct nexbox_error *err)
-{
-	return nx_fail(err, NEXBOX_E_CORRUPT, 0, "box",
-	               "the box's note is damaged, or of a newer version: discard the box");
-}
-
-int nx_box_load(struct nx_box_note *note, int session_fd, struct nexbox_error *err)
-{
-	NX_CLEANUP(nx_buf_fini) struct nx_buf buf = NX_BUF_INIT;
-	unsigned char digest[NX_DIGEST_SIZE];
-	struct reader in = { .arena = &note->baseline.arena };
-	size_t size;
-	int r;
-
-	note->baseline = (struct nx_baseline)NX_BASELINE_INIT;
-	r = read_file(session_fd, &buf, err);
+	if (r == 0)
+		r = nx_session_make_beside(work->session, box->workspace, err);
 	if (r < 0)
 		return r;
-	if (buf.size < strlen(MAGIC) + sizeof(digest) || memcmp(buf.data, MAGIC, strlen(MAGIC)) != 0)
-		return corrupt(err);
-	size = buf.size - sizeof(digest);
-	nx_digest_pieces(&(struct nx_piece){ buf.data, size }, 1, digest);
-	if (memcmp(digest, buf.data + size, sizeof(digest)) != 0)
-		return corrupt(err);
-	in.at = (const unsigned char *)buf.data + strlen(MAGIC);
-	in.end = (const unsigned char *)buf.data + size;
-	note->strategy = get_string(&in);
-	note->tier = get_string(&in);
-	note->is_marked_by_root = get(&in) != 0;
-	note->has_line = get(&in) != 0;
-	note->line = get_time(&in);
-	note->root_mode = (mode_t)get(&in);
-	note->root_uid = (uid_t)get(&in);
-	note->root_gid = (gid_t)get(&in);
-	note->baseline.line = get_time(&in);
-	if (get(&in))
-		get_entry(&in, &note->baseline.root, 0);
-	return in.failed || in.at != in.end ? corrupt(err) : 0;
+	fd = nx_session_fd(work->session);
+	if (mkdirat(fd, NX_UNDO_NAME, 0700) == 0)
+		work->undo_fd = nx_fs_open(fd, NX_UNDO_NAME, O_RDONLY | O_DIRECTORY);
+	if (work->undo_fd < 0)
+		return nx_fail(err, NEXBOX_E_SYSTEM, errno, "store", "cannot make a folder in '%s'",
+		               nx_quote(nx_session_path(work->session)));
+	return 0;
 }
 
-void nx_box_note_fini(struct nx_box_note *note)
+/*
+ * The layer shows folders under other names than they have in the workspace; with those
+ * names promoted, it would show nothing in them.
+ */
+static int refuse_redirects(const struct work *work, const struct nx_changeset *chosen,
+                            struct nexbox_error *err)
 {
-	nx_baseline_fini(&note->baseline);
-	*note = (struct nx_box_note){ .baseline = NX_BASELINE_INIT };
+	if (!work->whole->has_redirects ||
+	    (!work->stays && chosen->n_changes == work->whole->n_changes))
+		return 0;
+	return nx_fail(err, NEXBOX_E_DENIED, 0, "box",
+	               "the box has renamed a folder of the workspace, so it can be committed only "
+	               "as a whole, and does not stay: leave out paths, patterns and --keep");
+}
+
+/* What is chosen, made beside the box; and the box knows what is about to happen. */
+static int stage(void *userdata, struct nx_changeset *chosen, int *ret_upper_fd,
+                 struct nexbox_error *err)
+{
+	struct work *work = userdata;
+	struct nx_box *box = work->box;
+	struct nx_staging staging = {
+		.strategy = box->view.strategy,
+		.view_fd = box->view.upper_fd,
+		.session_fd = nx_session_fd(work->session),
+		.is_fresh = true,
+		.fd = -1,
+	};
+	struct nx_promoted next = { 0 };
+	int r = refuse_redirects(work, chosen, err);
+
+	if (r < 0)
+		return r;
+	r = nx_staging_make(&staging, chosen, err);
+	work->staged_fd = *ret_upper_fd = staging.fd;
+	if (r < 0)
+		return r;
+	if (nx_promoted_intend(&next, &box->note.promoted, chosen, box->view.upper_fd,
+	                       box->workspace_fd) < 0) {
+		nx_promoted_fini(&next);
+		return nx_nomem(err, "box");
+	}
+	work->before = box->note.promoted;
+	box->note.promoted = next;
+	return nx_box_save(&box->note, nx_session_fd(box->session), false, err);
+}
+
+/* What the box knows now that it is over; that the old note stays is no harm. */
+static void finish(struct work *work, bool promoted)
+{
+	struct nx_box *box = work->box;
+
+	if (promoted) {
+		nx_promoted_settle(&box->note.promoted, box->workspace_fd);
+	} else if (work->before.n_items > 0 || work->staged_fd >= 0) {
+		struct nx_promoted next = box->note.promoted;
+
+		box->note.promoted = work->before;
+		work->before = next;
+	}
+	(void)nx_box_save(&box->note, nx_session_fd(box->session), box->note.is_synced, NULL);
+}
+
+bool nx_box_promote(struct nx_box *box, const struct nx_commit_rules *rules, bool is_durable,
+                    bool stays, struct nx_outcome *outcome)
+{
+	NX_CLEANUP(work_fini)
+	struct work work = {
+		.box = box,
+		.whole = &outcome->changeset,
+		.undo_fd = -1,
+		.staged_fd = -1,
+		.stays = stays,
+	};
+	const struct nx_stager stager = { .make = stage, .userdata = &work };
+	struct nx_promotion promotion = {
+		.changeset = &outcome->changeset,
+		.strategy = box->view.strategy,
+		.flags = is_durable ? NX_PROMOTE_DURABLE : 0,
+		.upper_fd = -1,
+		.workspace_fd = box->workspace_fd,
+		.box = nx_session_id(box->session),
+		.argv = box->note.argv,
+		.line = box->note.line,
+		.workspace = box->workspace,
+		.arena = &outcome->arena,
+		.is_apart = true,
+	};
+	struct nexbox_error error = { 0 };
+	uint64_t start = nx_clock_micros();
+	int r = begin(&work, &error);
+
+	if (r == 0) {
+		promotion.undo_fd = work.undo_fd;
+		promotion.session_fd = nx_session_fd(work.session);
+		promotion.store_fd = nx_session_store_fd(work.session);
+		r = nx_commit(&promotion, &outcome->changeset, rules, &stager, promotion.session_fd,
+		              &outcome->left_out, &outcome->public.n_left_out, &error);
+	}
+	outcome->public.commit_duration_micros = nx_clock_micros() - start;
+	if (!nx_verdict_take(outcome, &promotion, r, &error)) {
+		finish(&work, false);
+		return true;
+	}
+	finish(&work, true);
+	return stays || outcome->public.n_left_out > 0;
 }

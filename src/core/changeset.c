@@ -10,6 +10,7 @@
 #include "base/path.h"
 #include "core/compare.h"
 #include "core/listing.h"
+#include "core/spot.h"
 #include "core/store.h"
 #include "platform/fs.h"
 
@@ -289,6 +290,7 @@ static int find_lower(struct nx_walk *walk, const struct nx_job *parent, const s
 	if (marks & NX_MARK_OPAQUE)
 		return 0;
 	if (marks & NX_MARK_REDIRECT) {
+		walk->changeset->has_redirects = true;
 		/* From the root of the view, or a name beside it in the lower. */
 		const char *to = redirect.data;
 
@@ -815,6 +817,87 @@ static int by_path(const void *a, const void *b)
 	              ((const struct nx_change *)b)->entry.path);
 }
 
+static int compare_path(const void *path, const void *change)
+{
+	return strcmp(path, ((const struct nx_change *)change)->entry.path);
+}
+
+static void sort(struct nx_changeset *changeset)
+{
+	if (changeset->n_changes > 0)
+		qsort(changeset->changes, changeset->n_changes, sizeof(*changeset->changes),
+		      by_path);
+}
+
+static int do_jobs(struct nx_walk *walk)
+{
+	int r = 0;
+
+	while (r == 0 && walk->jobs) {
+		struct nx_job *job = walk->jobs;
+
+		walk->jobs = job->next;
+		r = do_job(walk, job);
+	}
+	return r;
+}
+
+/*
+ * The baseline of a clone is older than what was promoted since: of a path that is in
+ * neither, the workspace's is what this box has promoted and then deleted again.
+ */
+static int find_deleted_again(struct nx_walk *walk)
+{
+	const struct nx_promoted *promoted = walk->comparison->promoted;
+	NX_CLEANUP(nx_spots_fini) struct nx_spots view = NX_SPOTS_INIT(walk->upper_fd);
+	NX_CLEANUP(nx_spots_fini) struct nx_spots host = NX_SPOTS_INIT(walk->workspace_fd);
+	struct nx_changeset *changeset = walk->changeset;
+	size_t n = changeset->n_changes; /* those that are sorted */
+	int r = 0;
+
+	for (size_t i = 0; r == 0 && i < promoted->n_items; i++) {
+		const struct nx_promoted_one *one = &promoted->items[i];
+		struct nx_spot spot;
+		struct nx_node then;
+		const char *path;
+		struct stat st;
+
+		if (!one->host.exists ||
+		    (n > 0 && bsearch(one->path, changeset->changes, n, sizeof(*changeset->changes),
+		                      compare_path)))
+			continue;
+		/* In a folder that is gone as well it goes with that. */
+		if (nx_spots_find(&view, one->path, &spot) < 0 ||
+		    fstatat(spot.dir_fd, spot.name, &st, AT_SYMLINK_NOFOLLOW) == 0)
+			continue;
+		if (nx_spots_find(&host, one->path, &spot) < 0 ||
+		    fstatat(spot.dir_fd, spot.name, &st, AT_SYMLINK_NOFOLLOW) < 0 ||
+		    st.st_dev != walk->device)
+			continue;
+		then = (struct nx_node){ .dir_fd = spot.dir_fd, .name = spot.name, .st = st };
+		path = nx_arena_strdup(&changeset->arena, one->path);
+		r = path ? add_deleted(walk, path, &then) : nx_walk_nomem(walk);
+	}
+	return r;
+}
+
+/* What was promoted from the box before is no change any more. */
+static int heed_promoted(struct nx_walk *walk)
+{
+	const struct nx_comparison *comparison = walk->comparison;
+	int r = 0;
+
+	if (comparison->baseline) {
+		r = find_deleted_again(walk);
+		if (r == 0)
+			r = do_jobs(walk);
+		sort(walk->changeset);
+	}
+	if (r == 0 && nx_promoted_apply(comparison->promoted, walk->changeset, walk->upper_fd) < 0)
+		r = nx_walk_nomem(walk);
+	return r;
+}
+
 int nx_changeset_read(struct nx_changeset *changeset, const struct nx_comparison *comparison,
                       struct nexbox_error *err)
 {
@@ -843,23 +926,12 @@ int nx_changeset_read(struct nx_changeset *changeset, const struct nx_comparison
 		                                            .has_upper = true,
 		                                            .has_host = true,
 		                                            .lower = "." });
-	while (r == 0 && walk.jobs) {
-		struct nx_job *job = walk.jobs;
-
-		walk.jobs = job->next;
-		r = do_job(&walk, job);
-	}
+	if (r == 0)
+		r = do_jobs(&walk);
 	if (r == 0 && comparison->baseline)
 		r = nx_tree_mark_stand_ins(&walk);
-	if (r == 0 && changeset->n_changes > 0)
-		qsort(changeset->changes, changeset->n_changes, sizeof(*changeset->changes),
-		      by_path);
-	return r;
-}
-
-static int compare_path(const void *path, const void *change)
-{
-	return strcmp(path, ((const struct nx_change *)change)->entry.path);
+	sort(changeset);
+	return r == 0 && comparison->promoted ? heed_promoted(&walk) : r;
 }
 
 const struct nx_change *nx_changeset_find(const struct nx_changeset *changeset, const char *path)

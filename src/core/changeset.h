@@ -20,6 +20,7 @@
 #include <time.h>
 
 #include "core/baseline.h"
+#include "core/promoted.h"
 #include "platform/platform.h"
 
 /** enum nx_change_flags - bits of nx_change.flags */
@@ -35,6 +36,7 @@ enum nx_change_flags {
 	NX_CHANGE_UNSEEN = 1u << 8,        /* holds, or is, what the box could not see */
 	NX_CHANGE_BOUNDARY = 1u << 9,      /* lies in another subvolume */
 	NX_CHANGE_LOST_ACL = 1u << 10, /* has no access control list any more; the layer's doing? */
+	NX_CHANGE_OWN = 1u << 11,      /* what the workspace has was promoted from this box */
 };
 
 /**
@@ -72,12 +74,14 @@ struct nx_change {
  * @path:    relative to the workspace
  * @mtime:   of the view
  * @is_file: a regular file with the same content
+ * @is_own:  a file whose time on the host was promoted from this box
  * @then_mtime, @then_ctime: of the workspace's
  */
 struct nx_touch {
 	const char *path;
 	struct timespec mtime;
 	bool is_file;
+	bool is_own;
 	struct timespec then_mtime;
 	struct timespec then_ctime;
 };
@@ -94,9 +98,15 @@ struct nx_opened {
 	bool is_new;
 };
 
-/** struct nx_changeset - all of it; entries are sorted by the bytes of their paths */
+/**
+ * struct nx_changeset - all of it; entries are sorted by the bytes of their paths
+ * @promoted: (borrowed, optional) what was promoted from the box before
+ * @has_redirects: the layer shows some folder of the workspace under another name
+ */
 struct nx_changeset {
 	struct nx_arena arena;
+	const struct nx_promoted *promoted;
+	bool has_redirects;
 	struct nx_change *changes;
 	size_t n_changes;
 	size_t capacity;
@@ -120,6 +130,8 @@ enum nx_changeset_flags {
  * @root:         the same as it was before the run, to tell whether the workspace
  *                itself was changed; NULL: do not
  * @baseline:     of a clone; NULL: it is a layer
+ * @promoted:     (optional) what was promoted from the box before, and is no change
+ *                any more; must outlive the changeset
  * @workspace_fd: the other side
  * @workspace:    its path, for links that lead out and for messages
  * @flags:        enum nx_changeset_flags
@@ -129,6 +141,7 @@ struct nx_comparison {
 	int upper_fd;
 	const struct stat *root;
 	struct nx_baseline *baseline;
+	const struct nx_promoted *promoted;
 	int workspace_fd;
 	const char *workspace;
 	uint32_t flags;

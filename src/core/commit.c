@@ -11,30 +11,29 @@
 
 #define ASIDE_NAME "aside"
 
-int nx_commit_rules_read(struct nx_commit_rules *rules, const struct nexbox_run_options *options,
+int nx_commit_rules_read(struct nx_commit_rules *rules, const struct nx_commit_wishes *wishes,
                          struct nexbox_error *err)
 {
 	int r;
 
-	if (options->on_conflict > NEXBOX_ON_CONFLICT_THEIRS)
+	if (wishes->on_conflict > NEXBOX_ON_CONFLICT_THEIRS)
 		return nx_fail(err, NEXBOX_E_INVALID, 0, "spec",
-		               "%u is no way to go on after a conflict", options->on_conflict);
-	if (options->guard > NEXBOX_GUARD_STRICT)
+		               "%u is no way to go on after a conflict", wishes->on_conflict);
+	if (wishes->guard > NEXBOX_GUARD_STRICT)
 		return nx_fail(err, NEXBOX_E_INVALID, 0, "spec", "%u is no level of the guard",
-		               options->guard);
-	rules->on_conflict = options->on_conflict;
-	rules->guard = options->guard;
+		               wishes->guard);
+	rules->on_conflict = wishes->on_conflict;
+	rules->guard = wishes->guard;
 	rules->is_success[0] = true;
-	for (size_t i = 0; i < options->n_commit_on; i++)
-		rules->is_success[options->commit_on[i]] = true;
-	r = nx_patterns_read(&rules->include, options->include, options->n_include, "--include",
-	                     err);
+	for (size_t i = 0; i < wishes->n_commit_on; i++)
+		rules->is_success[wishes->commit_on[i]] = true;
+	r = nx_patterns_read(&rules->include, wishes->include, wishes->n_include, "--include", err);
 	if (r == 0)
-		r = nx_patterns_read(&rules->exclude, options->exclude, options->n_exclude,
+		r = nx_patterns_read(&rules->exclude, wishes->exclude, wishes->n_exclude,
 		                     "--exclude", err);
 	if (r == 0)
-		r = nx_patterns_read(&rules->allowed, options->allow_guarded,
-		                     options->n_allow_guarded, "--allow-guarded", err);
+		r = nx_patterns_read(&rules->allowed, wishes->allow_guarded,
+		                     wishes->n_allow_guarded, "--allow-guarded", err);
 	return r;
 }
 
@@ -68,9 +67,9 @@ static bool was_promoted(const struct nx_promotion *promotion)
 	       promotion->status == NEXBOX_COMMIT_NOTHING;
 }
 
-/* The chosen part, without what would come along in new folders. */
-static int promote_part(struct nx_promotion *promotion, const struct nx_selection *selection,
-                        int session_fd, struct nexbox_error *err)
+/* In the promotion's upper is more than what is chosen: it is laid aside for the time. */
+static int promote_from_upper(struct nx_promotion *promotion, const struct nx_selection *selection,
+                              int session_fd, struct nexbox_error *err)
 {
 	NX_AUTO_FD aside_fd = -1;
 	const char *path = ".";
@@ -86,13 +85,36 @@ static int promote_part(struct nx_promotion *promotion, const struct nx_selectio
 		return fail_aside(promotion, path, -r);
 	promotion->changeset = &selection->changeset;
 	r = nx_promote(promotion, err);
-	promotion->changeset = selection->whole;
 	if (r < 0 || !was_promoted(promotion))
 		nx_selection_put_back(selection, promotion->upper_fd, aside_fd);
 	return r;
 }
 
-int nx_commit(struct nx_promotion *promotion, const struct nx_commit_rules *rules, int session_fd,
+/* What is to be promoted is made first, and is nothing but that. */
+static int promote_staged(struct nx_promotion *promotion, struct nx_changeset *chosen,
+                          const struct nx_stager *stager, struct nexbox_error *err)
+{
+	struct nexbox_error error = { 0 };
+
+	promotion->changeset = chosen;
+	if (stager && stager->make(stager->userdata, chosen, &promotion->upper_fd, &error) < 0) {
+		promotion->status = error.code == NEXBOX_E_DENIED ? NEXBOX_COMMIT_REFUSED :
+		                                                    NEXBOX_COMMIT_FAILED;
+		(void)snprintf(promotion->reason, sizeof(promotion->reason), "%s", error.message);
+		return 0;
+	}
+	return nx_promote(promotion, err);
+}
+
+static int promote_part(struct nx_promotion *promotion, struct nx_selection *selection,
+                        const struct nx_stager *stager, int session_fd, struct nexbox_error *err)
+{
+	return stager ? promote_staged(promotion, &selection->changeset, stager, err) :
+	                promote_from_upper(promotion, selection, session_fd, err);
+}
+
+int nx_commit(struct nx_promotion *promotion, struct nx_changeset *whole,
+              const struct nx_commit_rules *rules, const struct nx_stager *stager, int session_fd,
               struct nexbox_objection **ret_left_out, size_t *ret_n_left_out,
               struct nexbox_error *err)
 {
@@ -104,15 +126,15 @@ int nx_commit(struct nx_promotion *promotion, const struct nx_commit_rules *rule
 	promotion->guard_level = rules->guard;
 	promotion->allowed = &rules->allowed;
 	if (rules->on_conflict == NEXBOX_ON_CONFLICT_THEIRS)
-		r = nx_drift_find(&drift, promotion->changeset, promotion->workspace_fd,
-		                  &promotion->line, err);
+		r = nx_drift_find(&drift, whole, promotion->workspace_fd, &promotion->line, err);
 	if (r == 0 && !is_partial(rules, &drift))
-		return nx_promote(promotion, err);
+		return promote_staged(promotion, whole, stager, err);
 	if (r == 0)
-		r = nx_selection_make(&selection, promotion->changeset, &rules->include,
-		                      &rules->exclude, &drift, err);
+		r = nx_selection_make(&selection, whole, &rules->include, &rules->exclude, &drift,
+		                      err);
 	if (r == 0)
-		r = promote_part(promotion, &selection, session_fd, err);
+		r = promote_part(promotion, &selection, stager, session_fd, err);
+	promotion->changeset = whole;
 	if (r == 0) {
 		*ret_left_out = nx_take(&selection.left_out);
 		*ret_n_left_out = selection.n_left_out;

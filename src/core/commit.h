@@ -26,9 +26,29 @@ struct nx_commit_rules {
 };
 
 /**
+ * struct nx_commit_wishes - the same, as a caller writes them down; all borrowed
+ * @on_conflict: enum nexbox_on_conflict
+ * @guard:       enum nexbox_guard
+ * @include, @exclude, @allow_guarded: arrays of patterns
+ * @commit_on:   array of exit codes
+ */
+struct nx_commit_wishes {
+	uint32_t on_conflict;
+	uint32_t guard;
+	const char *const *include;
+	size_t n_include;
+	const char *const *exclude;
+	size_t n_exclude;
+	const char *const *allow_guarded;
+	size_t n_allow_guarded;
+	const uint8_t *commit_on;
+	size_t n_commit_on;
+};
+
+/**
  * nx_commit_rules_read() - read them
- * @rules:   (borrowed) zeroed
- * @options: (borrowed)
+ * @rules:  (borrowed) zeroed
+ * @wishes: (borrowed)
  * @err:     (out, optional)
  *
  * Return: 0, or a negative nexbox_errc.
@@ -36,7 +56,7 @@ struct nx_commit_rules {
  *         NEXBOX_E_NOMEM   out of memory.
  * Context: any thread; not after fork.
  */
-int nx_commit_rules_read(struct nx_commit_rules *rules, const struct nexbox_run_options *options,
+int nx_commit_rules_read(struct nx_commit_rules *rules, const struct nx_commit_wishes *wishes,
                          struct nexbox_error *err);
 
 /**
@@ -49,10 +69,24 @@ int nx_commit_rules_read(struct nx_commit_rules *rules, const struct nexbox_run_
 void nx_commit_rules_fini(struct nx_commit_rules *rules);
 
 /**
+ * struct nx_stager - who makes, on the disk, what is to be promoted
+ * @make:     make what is chosen, and of it only that: *ret_upper_fd is borrowed from
+ *            @userdata. @chosen is about what was made, afterwards. NEXBOX_E_DENIED
+ *            refuses the promotion, any other error is its failure
+ * @userdata: its first argument
+ */
+struct nx_stager {
+	int (*make)(void *userdata, struct nx_changeset *chosen, int *ret_upper_fd,
+	            struct nexbox_error *err);
+	void *userdata;
+};
+
+/**
  * nx_commit() - promote what the rules choose
- * @promotion:    (borrowed) as for nx_promote(), with the whole changeset, which is
- *                put back into it at the end; gets the result
+ * @promotion:    (borrowed) as for nx_promote(); gets the result
+ * @whole:        (borrowed) all of the changes, of which some are chosen
  * @rules:        (borrowed)
+ * @stager:       (borrowed, optional) NULL: the changes are in the promotion's upper
  * @session_fd:   (borrowed) the box's folder, where things can be laid aside
  * @ret_left_out: (transfer full) array of *@ret_n_left_out; free() it
  * @ret_n_left_out: (out)
@@ -65,6 +99,7 @@ void nx_commit_rules_fini(struct nx_commit_rules *rules);
  * Errors: NEXBOX_E_NOMEM out of memory, before the first effect.
  * Context: any thread; not after fork.
  */
-int nx_commit(struct nx_promotion *promotion, const struct nx_commit_rules *rules, int session_fd,
+int nx_commit(struct nx_promotion *promotion, struct nx_changeset *whole,
+              const struct nx_commit_rules *rules, const struct nx_stager *stager, int session_fd,
               struct nexbox_objection **ret_left_out, size_t *ret_n_left_out,
               struct nexbox_error *err);

@@ -10,6 +10,17 @@
 #include "base/digest.h"
 #include "platform/fs.h"
 
+mode_t nx_mode_of_type(uint32_t type)
+{
+	static const mode_t bits[] = {
+		[NEXBOX_TYPE_FILE] = S_IFREG,    [NEXBOX_TYPE_DIRECTORY] = S_IFDIR,
+		[NEXBOX_TYPE_SYMLINK] = S_IFLNK, [NEXBOX_TYPE_FIFO] = S_IFIFO,
+		[NEXBOX_TYPE_SOCKET] = S_IFSOCK, [NEXBOX_TYPE_DEVICE] = S_IFCHR,
+	};
+
+	return bits[type];
+}
+
 uint32_t nx_type_of(mode_t mode)
 {
 	switch (mode & S_IFMT) {

@@ -26,6 +26,15 @@ struct nx_node {
 uint32_t nx_type_of(mode_t mode);
 
 /**
+ * nx_mode_of_type() - the bits of a mode that say which kind of file it is
+ * @type: enum nexbox_file_type
+ *
+ * Return: of S_IFMT; a device is taken for one of characters.
+ * Context: anywhere.
+ */
+mode_t nx_mode_of_type(uint32_t type);
+
+/**
  * nx_node_digest() - hash a regular file that may be unreadable
  * @node:       (borrowed)
  * @is_ours:    the file may be made readable for the time

@@ -55,12 +55,38 @@ static size_t parent_length(const char *path, size_t length)
 	return length > 0 ? length - 1 : 0;
 }
 
+/* The folder is the one that was there when something was promoted into it. */
+static bool is_own_folder(const struct nx_promoted *promoted, const char *path, size_t length,
+                          const struct stat *st)
+{
+	NX_CLEANUP(nx_buf_fini) struct nx_buf folder = NX_BUF_INIT;
+
+	return promoted && nx_buf_append(&folder, path, length) &&
+	       nx_promoted_is_own_folder(promoted, folder.data, st);
+}
+
+/* Something has happened in the folder that holds @path since @line. */
+static bool is_stirred(int workspace_fd, const char *path, const struct timespec *line,
+                       const struct nx_promoted *promoted)
+{
+	NX_CLEANUP(nx_buf_fini) struct nx_buf folder = NX_BUF_INIT;
+	size_t length = parent_length(path, strlen(path));
+	struct stat st;
+
+	if (!stat_parent(workspace_fd, path, length, &st) || nx_time_compare(&st.st_ctim, line) < 0)
+		return false;
+	if (!promoted || !nx_buf_append(&folder, length > 0 ? path : ".", length > 0 ? length : 1))
+		return true;
+	return !nx_promoted_is_untouched_folder(promoted, folder.data, &st);
+}
+
 /*
  * A folder that was renamed has a newer change time than modification time, and
  * the folder it was renamed in has changed. So files whose own times are old may
  * have arrived with it.
  */
-static bool has_moved_folder(int workspace_fd, const char *path, const struct timespec *line)
+static bool has_moved_folder(int workspace_fd, const char *path, const struct timespec *line,
+                             const struct nx_promoted *promoted)
 {
 	size_t length = parent_length(path, strlen(path));
 
@@ -74,18 +100,19 @@ static bool has_moved_folder(int workspace_fd, const char *path, const struct ti
 			return true; /* it is not there any more */
 		if (nx_time_compare(&st.st_ctim, line) >= 0 &&
 		    nx_time_compare(&parent.st_ctim, line) >= 0 &&
-		    nx_time_compare(&st.st_ctim, &st.st_mtim) != 0)
+		    nx_time_compare(&st.st_ctim, &st.st_mtim) != 0 &&
+		    !is_own_folder(promoted, path, length, &st))
 			return true;
 		length = above;
 	}
 	return false;
 }
 
-static const char *find_reason(const struct nx_change *change, int workspace_fd,
-                               const struct timespec *line)
+/* What the path itself has to say, apart from the folders on the way to it. */
+static const char *find_own_reason(const struct nx_change *change, int workspace_fd,
+                                   const struct timespec *line, const struct nx_promoted *promoted)
 {
 	const struct nexbox_entry *entry = &change->entry;
-	struct stat parent;
 
 	if (change->then.exists && !S_ISDIR(change->then.mode) &&
 	    nx_time_compare(&change->then.ctime, line) >= 0)
@@ -98,13 +125,22 @@ static const char *find_reason(const struct nx_change *change, int workspace_fd,
 		return "a folder on the way to it was replaced on the host";
 	/* Copied up, so it was there; a file that the box renamed was elsewhere. */
 	if (entry->kind == NEXBOX_ENTRY_CREATED && (change->flags & NX_CHANGE_COPIED_UP) &&
-	    stat_parent(workspace_fd, entry->path, parent_length(entry->path, strlen(entry->path)),
-	                &parent) &&
-	    nx_time_compare(&parent.st_ctim, line) >= 0)
+	    is_stirred(workspace_fd, entry->path, line, promoted))
 		return "deleted on the host, changed in the box";
-	if ((change->flags & NX_CHANGE_TOP) && has_moved_folder(workspace_fd, entry->path, line))
-		return "a folder on the way to it was replaced on the host";
 	return NULL;
+}
+
+static const char *find_reason(const struct nx_change *change, int workspace_fd,
+                               const struct timespec *line, const struct nx_promoted *promoted)
+{
+	const char *reason = change->flags & NX_CHANGE_OWN ?
+	                             NULL :
+	                             find_own_reason(change, workspace_fd, line, promoted);
+
+	if (!reason && (change->flags & NX_CHANGE_TOP) &&
+	    has_moved_folder(workspace_fd, change->entry.path, line, promoted))
+		return "a folder on the way to it was replaced on the host";
+	return reason;
 }
 
 /*
@@ -113,7 +149,7 @@ static const char *find_reason(const struct nx_change *change, int workspace_fd,
  */
 static bool is_written_twice(const struct nx_touch *touch, const struct timespec *line)
 {
-	return touch->is_file && nx_time_compare(&touch->then_ctime, line) >= 0 &&
+	return touch->is_file && !touch->is_own && nx_time_compare(&touch->then_ctime, line) >= 0 &&
 	       (nx_time_compare(&touch->mtime, line) >= 0 ||
 	        nx_time_compare(&touch->mtime, &touch->then_mtime) != 0);
 }
@@ -147,7 +183,7 @@ int nx_drift_find(struct nx_drift *drift, const struct nx_changeset *changeset, 
 		return nx_nomem(err, "drift");
 	for (size_t i = 0; i < changeset->n_changes; i++) {
 		const struct nx_change *change = &changeset->changes[i];
-		const char *reason = find_reason(change, workspace_fd, line);
+		const char *reason = find_reason(change, workspace_fd, line, changeset->promoted);
 
 		if (reason && !nx_drift_add(drift, change, reason))
 			return nx_nomem(err, "drift");

@@ -18,6 +18,7 @@
 #include "core/remove.h"
 #include "core/store.h"
 #include "core/switch.h"
+#include "core/workspace.h"
 #include "platform/fs.h"
 
 #define PREFIX "tx_"
@@ -255,25 +256,10 @@ static void past_fini(struct past *past)
 		.report = (of_report), .err = (of_err)                               \
 	}
 
-static int open_workspace(struct past *past, const char *workspace)
-{
-	char path[PATH_MAX];
-
-	if (!realpath(workspace ? workspace : ".", path))
-		return nx_fail(past->err, errno == ENOENT ? NEXBOX_E_INVALID : nx_errc_of(errno),
-		               errno, "workspace", "cannot find the workspace '%s'",
-		               nx_quote(workspace ? workspace : "."));
-	past->workspace_fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-	if (past->workspace_fd < 0)
-		return nx_fail(past->err, errno == ENOTDIR ? NEXBOX_E_INVALID : nx_errc_of(errno),
-		               errno, "workspace", "cannot open the workspace '%s'", nx_quote(path));
-	past->report->public.workspace = nx_arena_strdup(&past->report->arena, path);
-	return past->report->public.workspace ? 0 : nx_nomem(past->err, "history");
-}
-
 static int open_past(struct past *past, const char *workspace, struct nx_recoveries *recoveries)
 {
-	int r = open_workspace(past, workspace);
+	int r = nx_workspace_open(workspace, &past->report->arena, &past->workspace_fd,
+	                          &past->report->public.workspace, past->err);
 
 	if (r == 0)
 		r = nx_store_open(past->workspace_fd, past->report->public.workspace, &past->store,

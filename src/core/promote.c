@@ -688,17 +688,6 @@ static struct nx_side side_of(const struct stat *st)
 	};
 }
 
-static uint32_t type_bits(uint32_t type)
-{
-	static const uint32_t bits[] = {
-		[NEXBOX_TYPE_FILE] = S_IFREG,    [NEXBOX_TYPE_DIRECTORY] = S_IFDIR,
-		[NEXBOX_TYPE_SYMLINK] = S_IFLNK, [NEXBOX_TYPE_FIFO] = S_IFIFO,
-		[NEXBOX_TYPE_SOCKET] = S_IFSOCK, [NEXBOX_TYPE_DEVICE] = S_IFCHR,
-	};
-
-	return bits[type];
-}
-
 /* What the workspace held when the walk looked. */
 static struct nx_side side_before(const struct nx_change *change)
 {
@@ -738,7 +727,7 @@ static int side_after(const struct work *work, const struct nx_change *change,
 
 	*ret_side = (struct nx_side){
 		.exists = true,
-		.mode = type_bits(change->entry.type),
+		.mode = nx_mode_of_type(change->entry.type),
 		.uid = change->uid,
 		.gid = change->gid,
 		.inode = change->inode,
@@ -1058,9 +1047,10 @@ static int take_back(struct work *work, const char *path, int os_code)
 	NX_CLEANUP(nx_arena_fini) struct nx_arena arena = { 0 };
 	struct nx_promotion *promotion = work->promotion;
 	struct nx_recovery recovery = { 0 };
-	int r = nx_recover_folder(promotion->workspace_fd, -1, promotion->session_fd,
-	                          promotion->box ? promotion->box : "", false, &recovery, &arena,
-	                          NULL);
+	int r = nx_recover_folder(promotion->workspace_fd,
+	                          promotion->is_apart ? promotion->store_fd : -1,
+	                          promotion->session_fd, promotion->box ? promotion->box : "",
+	                          false, &recovery, &arena, NULL);
 
 	if (r < 0 || recovery.result != NEXBOX_RECOVERY_TAKEN_BACK)
 		return stop(promotion, NEXBOX_COMMIT_FAILED, os_code,
@@ -1068,7 +1058,7 @@ static int take_back(struct work *work, const char *path, int os_code)
 		            "recover",
 		            path);
 	if (recovery.n_left > 0)
-		/* Both versions are there: one in place, one in the box, which is kept. */
+		/* Both are there: one in place, one in the box, which is kept, or in history. */
 		return stop(promotion, NEXBOX_COMMIT_FAILED, 0,
 		            "promotion failed, and '%s' could not be taken back: the host has changed "
 		            "it",

@@ -44,6 +44,8 @@ enum nx_promote_flags {
  * @store_fd: (borrowed) whose history it goes to; -1: there is none
  * @box:      (borrowed) id of the box
  * @argv:     (borrowed, optional) the command
+ * @is_apart: the session goes whatever comes of it: what cannot be taken back is put
+ *            into history
  * @status:   (out) enum nexbox_commit_status
  * @reason:   (out) one sentence, "" when promoted
  * @is_large: (out) history has become much larger by it
@@ -67,6 +69,7 @@ struct nx_promotion {
 	int store_fd;
 	const char *box;
 	const char *const *argv;
+	bool is_apart;
 	uint32_t status;
 	char reason[240];
 	bool is_large;

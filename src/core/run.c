@@ -14,17 +14,15 @@
 #include "base/path.h"
 #include "core/box.h"
 #include "core/clone.h"
-#include "core/commit.h"
 #include "core/gitdir.h"
-#include "core/history.h"
 #include "core/names.h"
 #include "core/promote.h"
 #include "core/recover.h"
 #include "core/remove.h"
 #include "core/spec.h"
 #include "core/staging.h"
-#include "core/store.h"
 #include "core/supervise.h"
+#include "core/verdict.h"
 #include "core/watch.h"
 #include "platform/fs.h"
 
@@ -39,17 +37,16 @@ struct run {
 	const struct nx_strategy *strategy; /* likewise */
 	struct nx_outcome *outcome;
 	struct nx_spec spec;
-	struct nx_session *session;
-	struct nx_view view;
-	struct nx_baseline baseline;
+	struct nx_box box;
 	struct nx_supervisor *supervisor;
 	struct nx_enclave *enclave;
 	struct nx_end end;
 	struct nx_watch watch;
 	int undo_fd;
-	int staged_fd;        /* what is promoted of a clone */
-	struct timespec line; /* the start of the box, for drift */
+	int staged_fd; /* what is promoted of a clone */
+	bool is_again; /* the box was kept, and stays kept */
 	bool keep;
+	bool is_spent; /* nothing is left in it */
 };
 
 static void remove_session(struct run *run)
@@ -57,12 +54,15 @@ static void remove_session(struct run *run)
 	nx_close_p(&run->end.scratch_fd);
 	nx_close_p(&run->undo_fd);
 	nx_close_p(&run->staged_fd);
-	nx_close_p(&run->view.mount_fd);
-	nx_close_p(&run->view.upper_fd);
-	nx_close_p(&run->view.base_fd);
-	if (run->session && run->view.strategy && !run->outcome->public.kept)
-		run->view.strategy->discard(&run->view);
-	run->session = nx_session_free(run->session);
+	nx_box_close_view(&run->box);
+	if (run->is_again) {
+		if (!run->end.started)
+			nx_box_not_begun(&run->box);
+		return;
+	}
+	if (run->box.session && run->box.view.strategy && !run->outcome->public.kept)
+		run->box.view.strategy->discard(&run->box.view);
+	run->box.session = nx_session_free(run->box.session);
 }
 
 /* Everything that belongs to one attempt at a run, successful or not. */
@@ -77,14 +77,16 @@ static void end_attempt(struct run *run)
 	nx_watch_fini(&run->watch);
 	run->watch.since = (struct timespec){ 0 };
 	remove_session(run);
-	nx_baseline_fini(&run->baseline);
-	run->view = (struct nx_view)NX_VIEW_INIT;
+	if (!run->is_again)
+		nx_baseline_fini(&run->box.note.baseline);
+	run->box.view = (struct nx_view)NX_VIEW_INIT;
 	run->end = (struct nx_end){ .exit_code = -1, .scratch_fd = -1 };
 }
 
 static void run_fini(struct run *run)
 {
 	end_attempt(run);
+	nx_box_fini(&run->box);
 	nx_spec_fini(&run->spec);
 }
 
@@ -122,8 +124,10 @@ static int start(struct run *run, struct nexbox_error *err)
 	r = run->tier->start(&start, &run->enclave, err);
 	if (r < 0)
 		return r;
+	if (run->is_again)
+		return 0;
 	/* Only its name; its folders are made while the enclave sets itself up. */
-	return nx_session_new(run->spec.workspace_fd, run->spec.workspace, &run->session, err);
+	return nx_session_new(run->spec.workspace_fd, run->spec.workspace, &run->box.session, err);
 }
 
 static int launch(struct run *run, struct nexbox_error *err)
@@ -132,7 +136,7 @@ static int launch(struct run *run, struct nexbox_error *err)
 	struct nx_launch launch = {
 		.strategy = run->strategy,
 		.workspace = run->spec.workspace,
-		.session = nx_session_path(run->session),
+		.session = nx_session_path(run->box.session),
 		.argv = run->options->argv,
 		.envp = run->spec.envp,
 		.directory = run->spec.directory,
@@ -148,27 +152,43 @@ static int launch(struct run *run, struct nexbox_error *err)
 	return r < 0 ? r : run->tier->launch(run->enclave, &launch, err);
 }
 
+/* Whether the box is there when the run is over, and a promotion must leave it alone. */
+static bool is_for_keeps(const struct run *run)
+{
+	return run->is_again || (run->options->flags & NEXBOX_RUN_KEEP);
+}
+
+/* Where a promotion straight from the view puts what was there before. */
+static int make_undo(struct run *run, struct nexbox_error *err)
+{
+	int session_fd = nx_session_fd(run->box.session);
+
+	if (mkdirat(session_fd, NX_UNDO_NAME, 0700) == 0)
+		run->undo_fd = openat(session_fd, NX_UNDO_NAME,
+		                      O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+	return run->undo_fd >= 0 ?
+	               0 :
+	               nx_fail(err, NEXBOX_E_SYSTEM, errno, "store", "cannot make a folder in '%s'",
+	                       nx_quote(run->box.view.session));
+}
+
 /* What a promotion needs and cannot make later: a full disk has no room for it. */
 static int prepare_promotion(struct run *run, struct nexbox_error *err)
 {
-	int session_fd = nx_session_fd(run->session);
-	int r;
+	bool is_asked = run->options->flags & NEXBOX_RUN_COMMIT;
+	int r = 0;
 
-	if (mkdirat(session_fd, NX_UNDO_NAME, 0700) < 0)
-		return nx_fail(err, NEXBOX_E_SYSTEM, errno, "store", "cannot make a folder in '%s'",
-		               nx_quote(run->view.session));
-	run->undo_fd = openat(session_fd, NX_UNDO_NAME,
-	                      O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-	if (run->undo_fd < 0)
-		return nx_fail(err, NEXBOX_E_SYSTEM, errno, "store", "cannot open a folder in '%s'",
-		               nx_quote(run->view.session));
-	r = nx_session_open_lock(run->session, err);
-	if (r < 0)
+	if (is_asked && !is_for_keeps(run))
+		r = make_undo(run, err);
+	if (r == 0 && is_asked)
+		r = nx_session_open_lock(run->box.session, err);
+	if (r < 0 || run->is_again || (!is_asked && !is_for_keeps(run)))
 		return r;
-	r = nx_fs_draw_line(run->undo_fd, &run->line);
+	r = nx_fs_draw_line(run->undo_fd >= 0 ? run->undo_fd : run->box.view.session_fd,
+	                    &run->box.note.line);
 	if (r < 0)
 		return nx_fail(err, NEXBOX_E_SYSTEM, -r, "store", "cannot tell the time of '%s'",
-		               nx_quote(run->view.session));
+		               nx_quote(run->box.view.session));
 	return 0;
 }
 
@@ -188,17 +208,17 @@ static int take_snapshot(struct run *run, struct nexbox_error *err)
 	struct stat st = { 0 };
 	int r = 0;
 
-	run->baseline.snapshot_fd = nx_take_fd(&run->view.base_fd);
+	run->box.note.baseline.snapshot_fd = nx_take_fd(&run->box.view.base_fd);
 	/* In the snapshot is the store as well, with this session and others. */
-	if (fstat(run->baseline.snapshot_fd, &st) < 0)
+	if (fstat(run->box.note.baseline.snapshot_fd, &st) < 0)
 		r = -errno;
 	if (r == 0)
-		r = nx_remove_tree(run->view.upper_fd, NX_STORE_NAME);
+		r = nx_remove_tree(run->box.view.upper_fd, NX_STORE_NAME);
 	times[1] = st.st_mtim;
-	if (r == 0 && futimens(run->view.upper_fd, times) < 0)
+	if (r == 0 && futimens(run->box.view.upper_fd, times) < 0)
 		r = -errno;
 	if (r == 0)
-		r = nx_fs_draw_line(run->view.session_fd, &run->baseline.line);
+		r = nx_fs_draw_line(run->box.view.session_fd, &run->box.note.baseline.line);
 	return r < 0 ? nx_fail(err, NEXBOX_E_SYSTEM, -r, "view",
 	                       "cannot prepare the snapshot of '%s'", nx_quote(run->spec.workspace)) :
 	               0;
@@ -210,9 +230,9 @@ static int draw_watch_line(struct run *run, struct nexbox_error *err)
 	int r = 0;
 
 	if (run->spec.limits.disk_bytes)
-		r = nx_fs_draw_line(run->view.session_fd, &run->watch.since);
+		r = nx_fs_draw_line(run->box.view.session_fd, &run->watch.since);
 	return r < 0 ? nx_fail(err, NEXBOX_E_SYSTEM, -r, "clone", "cannot tell the time of '%s'",
-	                       nx_quote(run->view.session)) :
+	                       nx_quote(run->box.view.session)) :
 	               0;
 }
 
@@ -222,24 +242,70 @@ static int clone_tree(struct run *run, struct nexbox_error *err)
 		.strategy = run->strategy,
 		.workspace_fd = run->spec.workspace_fd,
 		.workspace = run->spec.workspace,
-		.view_fd = run->view.upper_fd,
-		.stamp_fd = run->view.session_fd,
+		.view_fd = run->box.view.upper_fd,
+		.stamp_fd = run->box.view.session_fd,
 		.skip = NX_STORE_NAME,
 		.is_cancelled = is_cancelled,
 		.userdata = run,
 	};
-	int r = run->strategy->clone_file ? nx_clone_make(&clone, &run->baseline, err) :
+	int r = run->strategy->clone_file ? nx_clone_make(&clone, &run->box.note.baseline, err) :
 	                                    take_snapshot(run, err);
 
-	if (r == 0 && fstat(run->view.upper_fd, &run->view.upper_root) < 0)
+	if (r == 0 && fstat(run->box.view.upper_fd, &run->box.view.upper_root) < 0)
 		r = nx_fail(err, NEXBOX_E_SYSTEM, errno, "clone",
 		            "cannot look at the clone of '%s'", nx_quote(run->spec.workspace));
 	if (r == 0)
 		r = draw_watch_line(run, err);
 	/* No secret: the user may want another strategy. */
-	for (size_t i = 0; r == 0 && i < run->baseline.n_unseen; i++)
-		r = nx_outcome_deny(run->outcome, run->baseline.unseen[i], err);
+	for (size_t i = 0; r == 0 && i < run->box.note.baseline.n_unseen; i++)
+		r = nx_outcome_deny(run->outcome, run->box.note.baseline.unseen[i], err);
 	return r;
+}
+
+static int make_session(struct run *run, struct nexbox_error *err)
+{
+	int r = nx_session_make(run->box.session, run->spec.workspace, err);
+
+	/* The command must not see what another run has left half done. */
+	if (r == 0 && nx_session_must_recover(run->box.session)) {
+		r = nx_recover(run->spec.workspace_fd, nx_session_store_fd(run->box.session), -1,
+		               NULL, err);
+		nx_session_sweep(run->box.session);
+	}
+	return r;
+}
+
+static int make_fresh(struct run *run, struct nexbox_error *err)
+{
+	struct nx_view *view = &run->box.view;
+	int r;
+
+	run->box.strategy = view->strategy = run->strategy;
+	view->workspace = run->spec.workspace;
+	view->session = nx_session_path(run->box.session);
+	view->workspace_fd = run->spec.workspace_fd;
+	view->session_fd = nx_session_fd(run->box.session);
+	/* The line first: what the host writes while a view is made is drift. */
+	r = prepare_promotion(run, err);
+	if (r == 0)
+		r = run->strategy->prepare(view, err);
+	if (r == 0 && run->strategy->kind == NX_VIEW_TREE)
+		r = clone_tree(run, err);
+	return r;
+}
+
+/* A view that was kept, fit to be shown again; from here on its note says so. */
+static int make_again(struct run *run, struct nexbox_error *err)
+{
+	int r = nx_box_open_view(&run->box, err);
+
+	if (r == 0)
+		r = prepare_promotion(run, err);
+	if (r == 0)
+		r = nx_box_begin(&run->box, err);
+	if (r == 0)
+		r = run->box.view.strategy->resume(&run->box.view, err);
+	return r < 0 ? r : draw_watch_line(run, err);
 }
 
 static int make_view(struct run *run, struct nexbox_error *err)
@@ -247,35 +313,18 @@ static int make_view(struct run *run, struct nexbox_error *err)
 	struct nx_outcome *outcome = run->outcome;
 	uint64_t begin;
 	int session_fd;
-	int r = nx_session_make(run->session, run->spec.workspace, err);
+	int r = run->is_again ? 0 : make_session(run, err);
 
-	/* The command must not see what another run has left half done. */
-	if (r == 0 && nx_session_must_recover(run->session)) {
-		r = nx_recover(run->spec.workspace_fd, nx_session_store_fd(run->session), -1, NULL,
-		               err);
-		nx_session_sweep(run->session);
-	}
 	if (r < 0)
 		return r;
-	session_fd = nx_session_fd(run->session);
-	outcome->public.box = nx_outcome_string(outcome, nx_session_id(run->session));
+	session_fd = nx_session_fd(run->box.session);
+	outcome->public.box = nx_outcome_string(outcome, nx_session_id(run->box.session));
 	nx_kept_init(&outcome->kept_stdout, session_fd, "stdout", run->options->output_max_bytes);
 	nx_kept_init(&outcome->kept_stderr, session_fd, "stderr", run->options->output_max_bytes);
-	run->view.strategy = run->strategy;
-	run->view.workspace = run->spec.workspace;
-	run->view.session = nx_session_path(run->session);
-	run->view.workspace_fd = run->spec.workspace_fd;
-	run->view.session_fd = session_fd;
-	/* The line first: what the host writes while a view is made is drift. */
-	if (run->options->flags & NEXBOX_RUN_COMMIT)
-		r = prepare_promotion(run, err);
 	begin = nx_clock_micros();
-	if (r == 0)
-		r = run->strategy->prepare(&run->view, err);
-	if (r == 0 && run->strategy->kind == NX_VIEW_TREE)
-		r = clone_tree(run, err);
-	run->view.make_micros += nx_clock_micros() - begin;
-	return r < 0 ? r : run->tier->show(run->enclave, &run->view, err);
+	r = run->is_again ? make_again(run, err) : make_fresh(run, err);
+	run->box.view.make_micros += nx_clock_micros() - begin;
+	return r < 0 ? r : run->tier->show(run->enclave, &run->box.view, err);
 }
 
 /* Called while the command runs, on a core that has nothing else to do. */
@@ -287,10 +336,10 @@ static uint64_t on_started(void *userdata)
 	run->watch.tier = run->tier;
 	run->watch.enclave = run->enclave;
 	run->watch.limits = &run->spec.limits;
-	run->watch.upper_fd = run->view.upper_fd;
+	run->watch.upper_fd = run->box.view.upper_fd;
 	run->watch.scratch_fd = run->end.scratch_fd;
 	due_micros = nx_watch_begin(&run->watch);
-	run->view.strategy->settle(&run->view);
+	run->box.view.strategy->settle(&run->box.view);
 	return due_micros;
 }
 
@@ -307,7 +356,7 @@ static int supervise(struct run *run, struct nexbox_error *err)
 	int r;
 
 	/* The enclave mounts meanwhile; the notes are there before anything is written. */
-	nx_session_note(run->session);
+	nx_session_note(run->box.session);
 	r = nx_supervisor_run(run->supervisor, run->tier, run->enclave, on_started, on_tick, run,
 	                      may_hurry, &run->end, err);
 	if (r == 0 && run->end.started)
@@ -385,7 +434,7 @@ static void report_end(struct run *run)
 	public->timed_out = end->timed_out;
 	public->unreaped = end->unreaped;
 	public->guarantees = end->guarantees | run->strategy->guarantees;
-	public->clone_duration_micros = run->view.make_micros + end->make_micros;
+	public->clone_duration_micros = run->box.view.make_micros + end->make_micros;
 	public->strategy = run->strategy->name;
 	public->tier = run->tier->name;
 	public->limits_hit |= end->limits_hit;
@@ -414,38 +463,12 @@ static void report_end(struct run *run)
 	report_limits(run);
 }
 
-/*
- * A host that deleted the store has deleted the command's work with it: that is
- * no empty changeset.
- */
 static int find_changes(struct run *run, struct nexbox_error *err)
 {
-	struct nx_outcome *outcome = run->outcome;
-	uint64_t begin = nx_clock_micros();
-	struct nx_comparison comparison = {
-		.strategy = run->view.strategy,
-		.upper_fd = run->view.upper_fd,
-		.root = &run->view.upper_root,
-		.baseline = run->strategy->kind == NX_VIEW_TREE ? &run->baseline : NULL,
-		.workspace_fd = run->spec.workspace_fd,
-		.workspace = run->spec.workspace,
-		/* Whoever set a deadline does not want to wait for hashes behind it. */
-		.flags = was_ended(run) || run->end.interrupted || run->end.given_up ?
-		                 NX_CHANGESET_QUICK :
-		                 0,
-	};
-	int r;
+	/* Whoever set a deadline does not want to wait for hashes behind it. */
+	bool is_quick = was_ended(run) || run->end.interrupted || run->end.given_up;
 
-	if (!nx_session_is_there(run->session))
-		return nx_fail(err, NEXBOX_E_CORRUPT, 0, "store",
-		               "the store in '%s' was deleted while the command ran: its changes are "
-		               "lost",
-		               nx_quote(run->spec.workspace));
-	r = nx_changeset_read(&outcome->changeset, &comparison, err);
-	if (r == 0)
-		r = nx_outcome_take_changes(outcome, err);
-	outcome->public.diff_duration_micros = nx_clock_micros() - begin;
-	return r;
+	return nx_box_read_changes(&run->box, is_quick ? NX_CHANGESET_QUICK : 0, run->outcome, err);
 }
 
 static int add_outside(struct nx_outcome *outcome, const char *place, const char *path,
@@ -501,20 +524,10 @@ static int find_outside(struct run *run, struct nexbox_error *err)
 	return r;
 }
 
-static void set_commit(struct run *run, enum nexbox_commit_status status, const char *reason)
-{
-	struct nexbox_outcome *public = &run->outcome->public;
-
-	public->commit_status = status;
-	public->commit_reason = nx_outcome_string(run->outcome, reason);
-	public->committed = status == NEXBOX_COMMIT_PROMOTED || status == NEXBOX_COMMIT_NOTHING;
-}
-
 /* Success that was not promoted: 123, and the box stays. */
 static void not_promoted(struct run *run, enum nexbox_commit_status status, const char *reason)
 {
-	set_commit(run, status, reason);
-	run->outcome->public.status = 123;
+	nx_verdict_not_promoted(run->outcome, status, reason);
 	run->keep = true;
 }
 
@@ -536,66 +549,95 @@ static bool leaves_git_behind(struct run *run)
 }
 
 /* A clone's changes, made to be what the changeset says. */
-static int stage(struct run *run, struct nexbox_error *err)
+static int stage(void *userdata, struct nx_changeset *chosen, int *ret_upper_fd,
+                 struct nexbox_error *err)
 {
+	struct run *run = userdata;
 	struct nx_staging staging = {
 		.strategy = run->strategy,
-		.view_fd = run->view.upper_fd,
-		.session_fd = run->view.session_fd,
-		.is_fresh = run->strategy->is_apart || run->tier->is_open ||
-		            (run->options->flags & NEXBOX_RUN_KEEP),
+		.view_fd = run->box.view.upper_fd,
+		.session_fd = run->box.view.session_fd,
+		.is_fresh = run->strategy->is_apart || run->tier->is_open,
 		.fd = -1,
 	};
-	int r;
+	int r = nx_staging_make(&staging, chosen, err);
 
-	if (run->strategy->kind != NX_VIEW_TREE)
-		return 0;
-	r = nx_staging_make(&staging, &run->outcome->changeset, err);
-	run->staged_fd = staging.fd;
+	run->staged_fd = *ret_upper_fd = staging.fd;
 	return r;
 }
 
+/* Of a box that ends with it: what it has made is moved, not copied. */
 static void promote(struct run *run)
 {
 	struct nx_outcome *outcome = run->outcome;
+	const struct nx_stager stager = { .make = stage, .userdata = run };
 	struct nx_promotion promotion = {
 		.changeset = &outcome->changeset,
-		.strategy = run->view.strategy,
+		.strategy = run->box.view.strategy,
 		.flags = run->options->flags & NEXBOX_RUN_DURABLE ? NX_PROMOTE_DURABLE : 0,
-		.upper_fd = run->staged_fd >= 0 ? run->staged_fd : run->view.upper_fd,
+		.upper_fd = run->box.view.upper_fd,
 		.undo_fd = run->undo_fd,
 		.workspace_fd = run->spec.workspace_fd,
-		.session_fd = nx_session_fd(run->session),
-		.store_fd = nx_session_store_fd(run->session),
-		.box = nx_session_id(run->session),
+		.session_fd = nx_session_fd(run->box.session),
+		.store_fd = nx_session_store_fd(run->box.session),
+		.box = nx_session_id(run->box.session),
 		.argv = run->options->argv,
-		.line = run->line,
+		.line = run->box.note.line,
 		.workspace = run->spec.workspace,
 		.arena = &outcome->arena,
 	};
 	struct nexbox_error error = { 0 };
 	uint64_t begin = nx_clock_micros();
-	int r = nx_commit(&promotion, &run->spec.commit, nx_session_fd(run->session),
-	                  &outcome->left_out, &outcome->public.n_left_out, &error);
+	int r = nx_commit(&promotion, &outcome->changeset, &run->spec.commit,
+	                  run->strategy->kind == NX_VIEW_TREE ? &stager : NULL,
+	                  nx_session_fd(run->box.session), &outcome->left_out,
+	                  &outcome->public.n_left_out, &error);
 
 	outcome->public.commit_duration_micros = nx_clock_micros() - begin;
-	outcome->public.left_out = outcome->left_out;
-	if (promotion.status == NEXBOX_COMMIT_PROMOTED)
-		(void)nx_history_trim(promotion.store_fd, promotion.is_large, NULL);
-	outcome->conflicts = promotion.drift.objections;
-	outcome->public.conflicts = promotion.drift.objections;
-	outcome->public.n_conflicts = promotion.drift.n_objections;
-	outcome->guarded = promotion.guarded;
-	outcome->public.guarded = promotion.guarded;
-	outcome->public.n_guarded = promotion.n_guarded;
-	if (r < 0) {
-		not_promoted(run, NEXBOX_COMMIT_FAILED, error.message);
-	} else if (promotion.status == NEXBOX_COMMIT_PROMOTED ||
-	           promotion.status == NEXBOX_COMMIT_NOTHING) {
-		set_commit(run, promotion.status, "");
-	} else {
-		not_promoted(run, promotion.status, promotion.reason);
-	}
+	run->keep = !nx_verdict_take(outcome, &promotion, r, &error);
+}
+
+/* The box's note as it is after this run; it borrows from the run. */
+static void take_note(struct run *run)
+{
+	const struct nexbox_outcome *public = &run->outcome->public;
+	struct nx_box_note *note = &run->box.note;
+
+	note->tier = run->tier->name;
+	note->state = run->end.unreaped ? NX_BOX_UNREAPED :
+	              run->end.broken   ? NX_BOX_BROKEN :
+	                                  NX_BOX_WHOLE;
+	note->argv = run->options->argv;
+	for (note->n_argv = 0; note->argv[note->n_argv];)
+		note->n_argv++;
+	note->exit_code = public->exit_code;
+	note->signal_number = public->signal_number;
+	note->status = public->status;
+	note->reason = public->commit_reason;
+	nx_boot_id(note->boot_id);
+	if (run->is_again)
+		return;
+	note->strategy = run->strategy->name;
+	note->is_marked_by_root = run->box.view.strategy != run->strategy;
+	note->root_mode = run->box.view.upper_root.st_mode;
+	note->root_uid = run->box.view.upper_root.st_uid;
+	note->root_gid = run->box.view.upper_root.st_gid;
+}
+
+/* Of one that may go on: it stays as it is, and is gone only when nothing is left in it. */
+static void promote_kept(struct run *run)
+{
+	bool stays;
+
+	take_note(run);
+	stays = nx_box_promote(&run->box, &run->spec.commit,
+	                       run->options->flags & NEXBOX_RUN_DURABLE,
+	                       run->options->flags & NEXBOX_RUN_KEEP, run->outcome);
+	if (stays)
+		run->keep = true;
+	else
+		(void)nx_session_release(run->box.session, NULL);
+	run->is_spent = !stays;
 }
 
 /* Whether the command exited with a code that counts as success. */
@@ -616,7 +658,8 @@ static bool may_promote(struct run *run)
 	const struct nx_end *end = &run->end;
 
 	if (end->given_up) {
-		set_commit(run, NEXBOX_COMMIT_COMMAND_FAILED, "the run was given up by its caller");
+		nx_verdict_set(run->outcome, NEXBOX_COMMIT_COMMAND_FAILED,
+		               "the run was given up by its caller");
 		return false;
 	}
 	if (is_success(run) && end->interrupted && !was_ended(run)) {
@@ -634,7 +677,7 @@ static bool may_promote(struct run *run)
 		return false;
 	}
 	if (!is_success(run) || was_ended(run)) {
-		set_commit(run, NEXBOX_COMMIT_COMMAND_FAILED, "");
+		nx_verdict_set(run->outcome, NEXBOX_COMMIT_COMMAND_FAILED, "");
 		return false;
 	}
 	return true;
@@ -662,7 +705,7 @@ static void settle(struct run *run)
 
 	/* Two that end at once: the second sees what the first has promoted. */
 	if (asked && is_success(run))
-		r = nx_session_lock(run->session, &error);
+		r = nx_session_lock(run->box.session, &error);
 	if (r == 0 && run->end.started && !run->end.unreaped) {
 		r = find_changes(run, &error);
 		if (r == 0)
@@ -676,15 +719,12 @@ static void settle(struct run *run)
 		return;
 	if (r < 0)
 		not_promoted(run, NEXBOX_COMMIT_FAILED, error.message);
-	else if (!lacks_guarantee(run) && !leaves_git_behind(run)) {
-		if (stage(run, &error) < 0)
-			not_promoted(run,
-			             error.code == NEXBOX_E_DENIED ? NEXBOX_COMMIT_REFUSED :
-			                                             NEXBOX_COMMIT_FAILED,
-			             error.message);
-		else
-			promote(run);
-	}
+	else if (lacks_guarantee(run) || leaves_git_behind(run))
+		return;
+	else if (is_for_keeps(run))
+		promote_kept(run);
+	else
+		promote(run);
 }
 
 static int write_to_fd(void *userdata, const void *data, size_t size)
@@ -692,40 +732,27 @@ static int write_to_fd(void *userdata, const void *data, size_t size)
 	return -nx_write_all(*(int *)userdata, data, size);
 }
 
-/* What later commands need to go on with the box. */
-static int write_note(const struct run *run, struct nexbox_error *err)
-{
-	const struct nx_box_note note = {
-		.strategy = run->strategy->name,
-		.tier = run->tier->name,
-		.is_marked_by_root = run->view.strategy != run->strategy,
-		.has_line = run->options->flags & NEXBOX_RUN_COMMIT,
-		.line = run->line,
-		.root_mode = run->view.upper_root.st_mode,
-		.root_uid = run->view.upper_root.st_uid,
-		.root_gid = run->view.upper_root.st_gid,
-		.baseline = run->baseline,
-	};
-
-	return nx_box_save(&note, nx_session_fd(run->session), err);
-}
-
 /* A kept box holds its output and its outcome, for later commands. */
 static void keep_box(struct run *run)
 {
 	struct nx_outcome *outcome = run->outcome;
 	struct nexbox_error error = { 0 };
+	int session_fd = nx_session_fd(run->box.session);
 	NX_AUTO_FD fd = -1;
 
-	if (run->view.upper_fd >= 0)
-		nx_changeset_close(&outcome->changeset, run->view.upper_fd, false);
-	(void)nx_remove_tree(nx_session_fd(run->session), NX_THROWN_AWAY_NAME);
-	if (write_note(run, &error) < 0 || nx_session_keep(run->session, &error) < 0)
+	if (run->box.view.upper_fd >= 0)
+		nx_changeset_close(&outcome->changeset, run->box.view.upper_fd, false);
+	(void)nx_remove_tree(session_fd, NX_THROWN_AWAY_NAME);
+	/* Links to what is in the clone; with any effect it may hold the host's, too. */
+	if (run->staged_fd >= 0 && outcome->public.commit_status == NEXBOX_COMMIT_REFUSED)
+		(void)nx_remove_tree(session_fd, NX_STAGING_NAME);
+	take_note(run);
+	if (nx_box_keep(&run->box, !(run->options->flags & NEXBOX_RUN_UNSYNCED), &error) < 0)
 		return; /* the store is gone, or the disk is full: nothing to keep in */
 	outcome->public.kept = 1;
 	nx_kept_save(&outcome->kept_stdout);
 	nx_kept_save(&outcome->kept_stderr);
-	fd = openat(nx_session_fd(run->session), "outcome.json",
+	fd = openat(session_fd, "outcome.json",
 	            O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0600);
 	if (fd >= 0)
 		(void)nx_outcome_write_json(&outcome->public, false, write_to_fd, &fd);
@@ -828,6 +855,36 @@ static int attempt_all(struct run *run, struct nexbox_error *err)
 	               run->spec.strategy->name, first.message);
 }
 
+static int open_again(struct run *run, struct nexbox_error *err)
+{
+	const struct nx_strategy *asked = run->spec.strategy;
+	const char *refusal;
+	int r = nx_box_open(&run->box, run->platform, run->options->box, err);
+
+	if (r < 0)
+		return r;
+	run->is_again = true;
+	run->spec.strategy = run->box.strategy;
+	refusal = nx_box_refusal(&run->box.note);
+	if (refusal)
+		return nx_fail(err, NEXBOX_E_CORRUPT, 0, "box", "'%s': %s",
+		               nx_session_id(run->box.session), refusal);
+	if (asked && asked != run->box.strategy)
+		return nx_fail(err, NEXBOX_E_INVALID, 0, "box",
+		               "the view of '%s' is made by '%s', and cannot be made by '%s'",
+		               nx_session_id(run->box.session), run->box.strategy->name,
+		               asked->name);
+	return 0;
+}
+
+/* A box that was there before is not given up with one of its runs. */
+static bool stays(const struct run *run)
+{
+	if (run->is_again)
+		return !run->is_spent;
+	return !run->end.given_up && (run->keep || (run->options->flags & NEXBOX_RUN_KEEP));
+}
+
 static int run_all(struct run *run, struct nexbox_error *err)
 {
 	int r = nx_spec_read(&run->spec, run->options, run->platform, err);
@@ -835,12 +892,17 @@ static int run_all(struct run *run, struct nexbox_error *err)
 	if (r < 0)
 		return r;
 	run->outcome->public.workspace = nx_outcome_string(run->outcome, run->spec.workspace);
-	r = attempt_all(run, err);
+	run->box.workspace_fd = run->spec.workspace_fd;
+	run->box.workspace = run->spec.workspace;
+	if (run->options->box)
+		r = open_again(run, err);
+	if (r == 0)
+		r = attempt_all(run, err);
 	if (r < 0)
 		return r;
 	report_end(run);
 	settle(run);
-	if (!run->end.given_up && (run->keep || (run->options->flags & NEXBOX_RUN_KEEP)))
+	if (stays(run))
 		keep_box(run);
 	if (run->options->flags & NEXBOX_RUN_CAPTURE) {
 		struct nexbox_error error = { 0 };
@@ -861,11 +923,10 @@ int nx_run(const struct nexbox_run_options *options, const struct nx_platform *p
 		.platform = platform,
 		.outcome = outcome,
 		.spec = { .workspace_fd = -1 },
-		.view = NX_VIEW_INIT,
+		.box = NX_BOX_INIT,
 		.end = { .exit_code = -1, .scratch_fd = -1 },
 		.watch = { .sizer = { .root_fd = -1 } },
 		.undo_fd = -1,
-		.baseline = NX_BASELINE_INIT,
 		.staged_fd = -1,
 	};
 

@@ -278,6 +278,7 @@ int nx_selection_make(struct nx_selection *selection, const struct nx_changeset 
 	/* Which folders of the box were opened is its state, whatever is chosen. */
 	selection->changeset.opened = whole->opened;
 	selection->changeset.n_opened = whole->n_opened;
+	selection->changeset.promoted = whole->promoted;
 	return choose(selection, include, exclude, drift) < 0 ? nx_nomem(err, "selection") : 0;
 }
 

@@ -14,7 +14,8 @@
 
 #define KNOWN_FLAGS                                                                           \
 	(NEXBOX_RUN_COMMIT | NEXBOX_RUN_KEEP | NEXBOX_RUN_NET_HOST | NEXBOX_RUN_BEST_EFFORT | \
-	 NEXBOX_RUN_CLEAN_ENV | NEXBOX_RUN_CAPTURE | NEXBOX_RUN_FORK | NEXBOX_RUN_DURABLE)
+	 NEXBOX_RUN_CLEAN_ENV | NEXBOX_RUN_CAPTURE | NEXBOX_RUN_FORK | NEXBOX_RUN_DURABLE |   \
+	 NEXBOX_RUN_UNSYNCED)
 #define KNOWN_GUARANTEES \
 	(NEXBOX_REQUIRE_DEFAULT | NEXBOX_GUARANTEE_SAME_PATH | NEXBOX_GUARANTEE_SNAPSHOT)
 
@@ -291,6 +292,25 @@ static int read_grants(struct nx_spec *spec, const char *cwd, struct nexbox_erro
 	return 0;
 }
 
+static int read_rules(struct nx_spec *spec, struct nexbox_error *err)
+{
+	const struct nexbox_run_options *options = spec->options;
+	const struct nx_commit_wishes wishes = {
+		.on_conflict = options->on_conflict,
+		.guard = options->guard,
+		.include = options->include,
+		.n_include = options->n_include,
+		.exclude = options->exclude,
+		.n_exclude = options->n_exclude,
+		.allow_guarded = options->allow_guarded,
+		.n_allow_guarded = options->n_allow_guarded,
+		.commit_on = options->commit_on,
+		.n_commit_on = options->n_commit_on,
+	};
+
+	return nx_commit_rules_read(&spec->commit, &wishes, err);
+}
+
 int nx_spec_read(struct nx_spec *spec, const struct nexbox_run_options *options,
                  const struct nx_platform *platform, struct nexbox_error *err)
 {
@@ -312,7 +332,7 @@ int nx_spec_read(struct nx_spec *spec, const struct nexbox_run_options *options,
 		r = find_directory(spec, cwd, err);
 	if (r < 0)
 		return r;
-	r = nx_commit_rules_read(&spec->commit, options, err);
+	r = read_rules(spec, err);
 	if (r < 0)
 		return r;
 	find_home(spec);

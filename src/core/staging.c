@@ -158,6 +158,9 @@ static int stage(const struct nx_staging *staging, const struct nx_changeset *ch
 	if (strcmp(change->entry.path, ".") == 0)
 		return 0; /* the root is there */
 	r = make_way(staging->fd, change->entry.path);
+	/* What shows through a layer is not in it: promotion copies that itself. */
+	if (r == 0 && (change->flags & NX_CHANGE_FROM_LOWER))
+		return 0;
 	if (r == 0)
 		r = open_parent(staging->view_fd, change->entry.path, &from);
 	if (r == 0)
@@ -194,7 +197,7 @@ static int adopt(const struct nx_staging *staging, struct nx_changeset *changese
 		int r;
 
 		if (change->entry.kind == NEXBOX_ENTRY_DELETED ||
-		    strcmp(change->entry.path, ".") == 0)
+		    (change->flags & NX_CHANGE_FROM_LOWER) || strcmp(change->entry.path, ".") == 0)
 			continue;
 		r = open_parent(staging->fd, change->entry.path, &spot);
 		if (r < 0)

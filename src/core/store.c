@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "core/journal.h"
+#include "core/listing.h"
 #include "core/remove.h"
 #include "platform/fs.h"
 #include "platform/platform.h"
@@ -223,6 +224,11 @@ static void remove_session(int sessions_fd, const char *name)
 		(void)nanosleep(&pause, NULL);
 }
 
+static bool is_kept(int fd)
+{
+	return fd >= 0 && faccessat(fd, KEPT, F_OK, AT_SYMLINK_NOFOLLOW) == 0;
+}
+
 /*
  * Removes the sessions of dead runs. Needs the lock on sessions/, so that none
  * is just being made.
@@ -254,7 +260,7 @@ static void sweep(struct nx_session *session)
 		}
 		if (fd < 0 || flock(fd, LOCK_EX | LOCK_NB) < 0)
 			continue;
-		if (faccessat(fd, KEPT, F_OK, AT_SYMLINK_NOFOLLOW) != 0)
+		if (!is_kept(fd))
 			remove_session(sessions_fd, entry->d_name);
 		unlock(fd);
 	}
@@ -323,6 +329,153 @@ int nx_session_make(struct nx_session *session, const char *workspace, struct ne
 	int r = open_store(session, workspace, true, &fresh, err);
 
 	return r < 0 ? r : make_session(session, fresh, workspace, err);
+}
+
+int nx_session_make_beside(struct nx_session *session, const char *workspace,
+                           struct nexbox_error *err)
+{
+	bool made = false;
+	int r = open_store(session, workspace, false, &made, err);
+
+	if (r == NX_STORE_NONE)
+		return nx_fail(err, NEXBOX_E_CORRUPT, ENOENT, "store",
+		               "the store in '%s' was deleted", nx_quote(workspace));
+	return r < 0 ? r : make_session(session, true, workspace, err);
+}
+
+/* ---- sessions that were kept -------------------------------------------------- */
+
+/* Nobody sweeps, or makes one, while the sessions are locked. */
+static int list_sessions(struct nx_session *session, struct nx_listing *listing,
+                         struct nexbox_error *err)
+{
+	int r;
+
+	if (session->sessions_fd < 0)
+		session->sessions_fd = openat(session->store_fd, SESSIONS,
+		                              O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+	if (session->sessions_fd < 0)
+		return errno == ENOENT ? 0 :
+		                         nx_fail(err, NEXBOX_E_SYSTEM, errno, "store",
+		                                 "cannot open '%s'", SESSIONS);
+	r = flock(session->sessions_fd, LOCK_EX) < 0 ?
+	            -errno :
+	            nx_listing_read(listing, session->sessions_fd);
+	return r < 0 ? nx_fail(err, NEXBOX_E_SYSTEM, -r, "store", "cannot list '%s'", SESSIONS) : 0;
+}
+
+static int open_one(const struct nx_session *session, const char *name)
+{
+	return openat(session->sessions_fd, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+}
+
+int nx_session_each(struct nx_session *store,
+                    int (*each)(void *userdata, const char *id, int fd, bool is_used),
+                    void *userdata, struct nexbox_error *err)
+{
+	NX_CLEANUP(nx_listing_fini) struct nx_listing listing = { 0 };
+	int r = list_sessions(store, &listing, err);
+
+	for (size_t i = 0; r == 0 && i < listing.n_names; i++) {
+		NX_AUTO_FD fd = -1;
+		bool is_used;
+
+		if (strncmp(listing.names[i], PREFIX, strlen(PREFIX)) != 0)
+			continue;
+		fd = open_one(store, listing.names[i]);
+		if (!is_kept(fd))
+			continue;
+		is_used = flock(fd, LOCK_SH | LOCK_NB) < 0;
+		if (!is_used)
+			unlock(fd);
+		r = each(userdata, listing.names[i], fd, is_used);
+	}
+	unlock(store->sessions_fd);
+	return r;
+}
+
+/* The one that is meant by @id: by all of its name, or by the beginning. */
+static int find_session(struct nx_session *session, const char *id,
+                        const struct nx_listing *listing, struct nexbox_error *err)
+{
+	const char *rest = strncmp(id, PREFIX, strlen(PREFIX)) == 0 ? id + strlen(PREFIX) : id;
+	const char *found = NULL;
+
+	for (size_t i = 0; *rest && i < listing->n_names; i++) {
+		const char *name = listing->names[i];
+		NX_AUTO_FD fd = -1;
+
+		if (strncmp(name, PREFIX, strlen(PREFIX)) != 0 ||
+		    strncmp(name + strlen(PREFIX), rest, strlen(rest)) != 0 ||
+		    strlen(name) >= sizeof(session->id))
+			continue;
+		fd = open_one(session, name);
+		if (!is_kept(fd))
+			continue;
+		if (found)
+			return nx_fail(err, NEXBOX_E_INVALID, 0, "box",
+			               "'%s' is the beginning of more than one box: write more of it",
+			               nx_quote(id));
+		found = name;
+	}
+	if (!found)
+		return nx_fail(err, NEXBOX_E_INVALID, 0, "box",
+		               "there is no box '%s': see nex-box ls", nx_quote(id));
+	memcpy(session->id, found, strlen(found) + 1);
+	return 0;
+}
+
+static int take_session(struct nx_session *session, struct nexbox_error *err)
+{
+	session->fd = open_one(session, session->id);
+	if (session->fd < 0)
+		return nx_fail(err, nx_errc_of(errno), errno, "box", "cannot open the box '%s'",
+		               session->id);
+	if (flock(session->fd, LOCK_EX | LOCK_NB) < 0) {
+		nx_close_p(&session->fd);
+		return nx_fail(err, NEXBOX_E_BUSY, 0, "box",
+		               "the box '%s' is in use by another nex-box: try again when it is done",
+		               session->id);
+	}
+	return 0;
+}
+
+int nx_session_open(int workspace_fd, const char *workspace, const char *id,
+                    struct nx_session **ret_session, struct nexbox_error *err)
+{
+	NX_CLEANUP(nx_listing_fini) struct nx_listing listing = { 0 };
+	NX_AUTO(session) session = session_new(workspace_fd);
+	bool made = false;
+	int r;
+
+	if (!session)
+		return nx_nomem(err, "store");
+	session->kept = true;
+	r = open_store(session, workspace, false, &made, err);
+	if (r == 0)
+		r = list_sessions(session, &listing, err);
+	if (r < 0)
+		return r;
+	r = find_session(session, id, &listing, err);
+	if (r == 0)
+		r = take_session(session, err);
+	unlock(session->sessions_fd);
+	if (r < 0)
+		return r;
+	if (!nx_buf_printf(&session->path, "%s/%s/%s/%s", workspace, NX_STORE_NAME, SESSIONS,
+	                   session->id))
+		return nx_nomem(err, "store");
+	*ret_session = nx_take(&session);
+	return 0;
+}
+
+int nx_session_release(struct nx_session *session, struct nexbox_error *err)
+{
+	if (unlinkat(session->fd, KEPT, 0) < 0 && errno != ENOENT)
+		return nx_fail(err, NEXBOX_E_SYSTEM, errno, "box", "cannot discard the box '%s'",
+		               session->id);
+	session->kept = false;
+	return 0;
 }
 
 int nx_store_open(int workspace_fd, const char *workspace, struct nx_session **ret_store,

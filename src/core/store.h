@@ -72,6 +72,66 @@ int nx_session_new(int workspace_fd, const char *workspace, struct nx_session **
 int nx_session_make(struct nx_session *session, const char *workspace, struct nexbox_error *err);
 
 /**
+ * nx_session_make_beside() - the same, for one that works on a session that was kept
+ * @session:   (borrowed)
+ * @workspace: (borrowed) its real path, for messages
+ * @err:       (out, optional)
+ *
+ * The store is there, and was swept and recovered when the other was opened; whoever
+ * holds the right to promote can do neither.
+ *
+ * Return: 0, or a negative nexbox_errc.
+ * Errors: as of nx_session_make().
+ * Context: any thread; not after fork.
+ */
+int nx_session_make_beside(struct nx_session *session, const char *workspace,
+                           struct nexbox_error *err);
+
+/**
+ * nx_session_open() - a session that was kept, and is in use from now on
+ * @workspace_fd: (borrowed) until nx_session_free()
+ * @workspace:    (borrowed) its real path
+ * @id:           (borrowed) of the box, or the beginning of one; "box_" may be left out
+ * @ret_session:  (transfer full) it stays kept, until nx_session_release()
+ * @err:          (out, optional)
+ *
+ * Return: 0, or a negative nexbox_errc.
+ * Errors: NEXBOX_E_INVALID there is none of that name, or more than one.
+ *         NEXBOX_E_BUSY    another process uses it, or the store vanishes.
+ *         NEXBOX_E_DENIED, NEXBOX_E_SYSTEM, NEXBOX_E_NOMEM.
+ * Context: any thread; not after fork.
+ */
+int nx_session_open(int workspace_fd, const char *workspace, const char *id,
+                    struct nx_session **ret_session, struct nexbox_error *err);
+
+/**
+ * nx_session_release() - let go of a session that was kept: nx_session_free() removes it
+ * @session: (borrowed)
+ * @err:     (out, optional)
+ *
+ * Return: 0, or a negative nexbox_errc.
+ * Errors: NEXBOX_E_SYSTEM the mark cannot be removed.
+ * Context: any thread.
+ */
+int nx_session_release(struct nx_session *session, struct nexbox_error *err);
+
+/**
+ * nx_session_each() - look at all that were kept
+ * @store:    (borrowed) from nx_store_open()
+ * @each:     called with the id, the folder, and whether somebody uses it just now; not
+ *            0 ends it
+ * @userdata: (optional) its first argument
+ * @err:      (out, optional)
+ *
+ * Return: 0, what @each answered, or a negative nexbox_errc.
+ * Errors: NEXBOX_E_SYSTEM the sessions cannot be listed.
+ * Context: any thread; not after fork.
+ */
+int nx_session_each(struct nx_session *store,
+                    int (*each)(void *userdata, const char *id, int fd, bool is_used),
+                    void *userdata, struct nexbox_error *err);
+
+/**
  * nx_session_note() - leave the note for git in the store
  * @session: (borrowed)
  *

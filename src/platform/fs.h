@@ -228,6 +228,17 @@ int nx_fs_chmod(int dir_fd, const char *name, mode_t mode);
 bool nx_fs_is_same_file(int a, int b);
 
 /**
+ * nx_fs_sync() - put everything on the disk that was written to a filesystem
+ * @fd: (borrowed) anything on it
+ *
+ * Of other processes as well. Waits.
+ *
+ * Return: 0, or a negative errno.
+ * Context: any thread.
+ */
+int nx_fs_sync(int fd);
+
+/**
  * nx_fs_settle() - give the blocks of a file a place on the disk
  * @fd: (borrowed) a regular file
  *

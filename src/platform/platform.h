@@ -151,6 +151,11 @@ enum nx_mark {
  * @guarantees: enum nexbox_guarantee that hold because of the way it works
  * @prepare:    make the layers below @view->session_fd and fill @view. TREE: make what
  *              can be made at once, which for a snapshot is all of it
+ * @open:       open again what @prepare made and was kept, to be read: fill @view's
+ *              descriptors
+ * @resume:     make what was opened fit to be shown once more. What keeps a layer from
+ *              being used a second time is taken away: that its content is whole is for
+ *              the caller to know
  * @settle:     the command runs: use the time to take away what only starting needed
  * @discard:    no process is left: take the layers away, as far as it is quickly
  *              done; the session is removed afterwards in any case
@@ -177,6 +182,8 @@ enum nx_mark {
  *              copied from below under its own name, @path in @workspace_fd. For a
  *              layer that moves the time of a folder by copying something up in it
  * @drops_acl:  an access control list may be lost by copying up
+ * @of_root:    (optional) the same with the marks of a privileged caller's mount: what
+ *              @prepare may make @view's strategy
  *
  * A strategy that cannot work here fails with NEXBOX_E_UNSUPPORTED and the place
  * NX_WHERE_VIEW, and so does a tier that cannot mount what it made: then the next
@@ -188,6 +195,8 @@ struct nx_strategy {
 	uint32_t guarantees;
 	bool is_apart;
 	int (*prepare)(struct nx_view *view, struct nexbox_error *err);
+	int (*open)(struct nx_view *view, struct nexbox_error *err);
+	int (*resume)(struct nx_view *view, struct nexbox_error *err);
 	void (*settle)(const struct nx_view *view);
 	void (*discard)(const struct nx_view *view);
 	int (*clone_file)(int from_fd, int to_fd);
@@ -200,6 +209,7 @@ struct nx_strategy {
 	bool (*is_origin)(const char *xattr_name);
 	bool (*is_in_place)(int dir_fd, const char *name, int workspace_fd, const char *path);
 	bool drops_acl;
+	const struct nx_strategy *of_root;
 };
 
 /* nexbox_error.where of a failure that another strategy may not have. */

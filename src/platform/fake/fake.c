@@ -57,6 +57,18 @@ static int prepare(struct nx_view *view, struct nexbox_error *err)
 	return 0;
 }
 
+static int open_upper(struct nx_view *view, struct nexbox_error *err)
+{
+	return real()->open(view, err);
+}
+
+static int resume(struct nx_view *view, struct nexbox_error *err)
+{
+	(void)view;
+	(void)err;
+	return 0;
+}
+
 static void settle(const struct nx_view *view)
 {
 	(void)view;
@@ -104,6 +116,8 @@ const struct nx_strategy nx_strategy_fake = {
 	.kind = NX_VIEW_LAYER,
 	.guarantees = 0,
 	.prepare = prepare,
+	.open = open_upper,
+	.resume = resume,
 	.settle = settle,
 	.discard = discard,
 	.is_whiteout = is_whiteout,

@@ -428,6 +428,11 @@ bool nx_fs_is_same_file(int a, int b)
 /* <ext4.h> is no part of the kernel's interface headers; the number is. */
 #define NX_EXT4_IOC_ALLOC_DA_BLKS _IO('f', 12)
 
+int nx_fs_sync(int fd)
+{
+	return syncfs(fd) < 0 ? -errno : 0;
+}
+
 void nx_fs_settle(int fd)
 {
 	(void)ioctl(fd, NX_EXT4_IOC_ALLOC_DA_BLKS);

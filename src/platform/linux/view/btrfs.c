@@ -12,6 +12,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <linux/btrfs.h>
 #include <linux/magic.h>
 #include <stdio.h>
@@ -191,6 +192,31 @@ static int make(struct nx_view *view, int subvolume_fd, const char *way)
 	return symlinkat(target.data, view->session_fd, NX_TREE_NAME) < 0 ? -errno : 0;
 }
 
+/* The symlink says where in the snapshots the workspace is. */
+static int open_again(struct nx_view *view, struct nexbox_error *err)
+{
+	NX_CLEANUP(nx_buf_fini) struct nx_buf base = NX_BUF_INIT;
+	char target[PATH_MAX];
+	ssize_t n = readlinkat(view->session_fd, NX_TREE_NAME, target, sizeof(target) - 1);
+	size_t prefix = strlen(NX_SNAPSHOT_VIEW);
+	int r = n < 0 ? -errno : 0;
+
+	target[n < 0 ? 0 : n] = '\0';
+	if (r == 0 && strncmp(target, NX_SNAPSHOT_VIEW "/", prefix + 1) != 0)
+		r = -EINVAL;
+	if (r == 0 && !nx_buf_printf(&base, NX_SNAPSHOT_BASE "%s", target + prefix))
+		r = -ENOMEM;
+	if (r == 0) {
+		view->upper_fd = nx_fs_open(view->session_fd, target, O_RDONLY | O_DIRECTORY);
+		view->base_fd = nx_fs_open(view->session_fd, base.data, O_RDONLY | O_DIRECTORY);
+		r = view->upper_fd < 0 ? view->upper_fd : view->base_fd < 0 ? view->base_fd : 0;
+	}
+	return r < 0 ? nx_fail(err, NEXBOX_E_SYSTEM, -r, "view",
+	                       "cannot open the snapshots of the box in '%s'",
+	                       nx_quote(view->session)) :
+	               0;
+}
+
 static int prepare(struct nx_view *view, struct nexbox_error *err)
 {
 	NX_CLEANUP(nx_buf_fini) struct nx_buf way = NX_BUF_INIT;
@@ -221,5 +247,6 @@ const struct nx_strategy nx_strategy_btrfs_snapshot = {
 	.guarantees = NEXBOX_GUARANTEE_SNAPSHOT,
 	.is_apart = true,
 	.prepare = prepare,
+	.open = open_again,
 	NX_TREE_SLOTS,
 };

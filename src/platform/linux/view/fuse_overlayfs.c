@@ -147,6 +147,13 @@ static int prepare(struct nx_view *view, struct nexbox_error *err)
 	return r < 0 ? r : nx_layers_make(view, is_private, err);
 }
 
+static int resume(struct nx_view *view, struct nexbox_error *err)
+{
+	int r = refuse_missing(view, err);
+
+	return r < 0 ? r : nx_layers_refuse_unmapped(view, err);
+}
+
 static void settle(const struct nx_view *view)
 {
 	(void)view;
@@ -241,6 +248,8 @@ const struct nx_strategy nx_strategy_fuse_overlayfs = {
 	.name = "fuse-overlayfs",
 	.kind = NX_VIEW_LAYER,
 	.prepare = prepare,
+	.open = nx_layers_open,
+	.resume = resume,
 	.settle = settle,
 	.discard = nx_layers_discard,
 	.is_whiteout = nx_layers_is_whiteout,

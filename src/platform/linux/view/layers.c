@@ -85,6 +85,15 @@ int nx_layers_make(struct nx_view *view, bool (*is_private)(const char *name),
 	return 0;
 }
 
+int nx_layers_open(struct nx_view *view, struct nexbox_error *err)
+{
+	view->upper_fd = nx_fs_open(view->session_fd, NX_LAYER_UPPER, O_RDONLY | O_DIRECTORY);
+	if (view->upper_fd < 0)
+		return nx_fail(err, NEXBOX_E_SYSTEM, -view->upper_fd, "view",
+		               "cannot open the layer of the box in '%s'", nx_quote(view->session));
+	return 0;
+}
+
 int nx_layers_refuse_unmapped(const struct nx_view *view, struct nexbox_error *err)
 {
 	struct stat st;

@@ -31,6 +31,17 @@ int nx_layers_make(struct nx_view *view, bool (*is_private)(const char *name),
                    struct nexbox_error *err);
 
 /**
+ * nx_layers_open() - open: the upper of a box that was kept
+ * @view: (borrowed) gets it
+ * @err:  (out, optional)
+ *
+ * Return: 0, or a negative nexbox_errc.
+ * Errors: NEXBOX_E_SYSTEM it is not there.
+ * Context: any thread.
+ */
+int nx_layers_open(struct nx_view *view, struct nexbox_error *err);
+
+/**
  * nx_layers_refuse_unmapped() - refuse a workspace that is not the caller's own
  * @view: (borrowed)
  * @err:  (out, optional)

@@ -192,6 +192,30 @@ static void settle(const struct nx_view *view)
 	nx_layers_remove(view, names, NX_ARRAY_SIZE(names));
 }
 
+static int resume(struct nx_view *view, struct nexbox_error *err)
+{
+	/* What a run that was killed early has left of its mount. */
+	settle(view);
+	return nx_layers_refuse_unmapped(view, err);
+}
+
+/* One that was marked by a privileged mount can be shown by another such only. */
+static int resume_root(struct nx_view *view, struct nexbox_error *err)
+{
+	int r;
+
+	settle(view);
+	r = mount_here(view);
+	if (r < 0)
+		return nx_fail(err, NEXBOX_E_SYSTEM, -r, "view", "cannot mount the layer in '%s'",
+		               nx_quote(view->session));
+	if (view->mount_fd < 0)
+		return nx_fail(err, NEXBOX_E_UNSUPPORTED, EPERM, "view",
+		               "the box was made by a root that may mount, which this one may not: "
+		               "use it as that one");
+	return 0;
+}
+
 /*
  * Two families of names, by who has mounted the overlay. In a view of root's own
  * the layer's are trusted.*, and those of user.* are the command's, or somebody's
@@ -322,6 +346,8 @@ static const struct nx_strategy overlay_of_root = {
 	.name = "overlay",
 	.kind = NX_VIEW_LAYER,
 	.prepare = prepare,
+	.open = nx_layers_open,
+	.resume = resume_root,
 	.settle = settle,
 	.discard = nx_layers_discard,
 	.is_whiteout = nx_layers_is_whiteout,
@@ -336,6 +362,8 @@ const struct nx_strategy nx_strategy_overlay = {
 	.name = "overlay",
 	.kind = NX_VIEW_LAYER,
 	.prepare = prepare,
+	.open = nx_layers_open,
+	.resume = resume,
 	.settle = settle,
 	.discard = nx_layers_discard,
 	.is_whiteout = nx_layers_is_whiteout,
@@ -344,4 +372,5 @@ const struct nx_strategy nx_strategy_overlay = {
 	.is_private = is_private,
 	.is_forged = is_forged,
 	.is_origin = is_origin,
+	.of_root = &overlay_of_root,
 };

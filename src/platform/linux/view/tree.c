@@ -9,18 +9,31 @@
 
 #include "platform/fs.h"
 
-/* The root of the tree, closed to others until it looks like the workspace. */
-static int prepare(struct nx_view *view, struct nexbox_error *err)
+static int open_tree(struct nx_view *view, struct nexbox_error *err)
 {
-	if (mkdirat(view->session_fd, NX_TREE_NAME, 0700) < 0)
-		return nx_fail(err, nx_errc_of(errno), errno, "view",
-		               "cannot make a folder for the view in '%s'", nx_quote(view->session));
 	view->upper_fd = nx_fs_open(view->session_fd, NX_TREE_NAME, O_RDONLY | O_DIRECTORY);
 	if (view->upper_fd < 0)
 		return nx_fail(err, NEXBOX_E_SYSTEM, -view->upper_fd, "view",
 		               "cannot open the folder of the view in '%s'",
 		               nx_quote(view->session));
 	return 0;
+}
+
+/* A tree can be shown again as it is. */
+int nx_tree_resume(struct nx_view *view, struct nexbox_error *err)
+{
+	(void)view;
+	(void)err;
+	return 0;
+}
+
+/* The root of the tree, closed to others until it looks like the workspace. */
+static int prepare(struct nx_view *view, struct nexbox_error *err)
+{
+	if (mkdirat(view->session_fd, NX_TREE_NAME, 0700) < 0)
+		return nx_fail(err, nx_errc_of(errno), errno, "view",
+		               "cannot make a folder for the view in '%s'", nx_quote(view->session));
+	return open_tree(view, err);
 }
 
 /*
@@ -88,6 +101,7 @@ const struct nx_strategy nx_strategy_reflink = {
 	.kind = NX_VIEW_TREE,
 	.guarantees = NEXBOX_GUARANTEE_SNAPSHOT,
 	.prepare = prepare_reflink,
+	.open = open_tree,
 	.clone_file = nx_fs_reflink,
 	NX_TREE_SLOTS,
 };
@@ -97,6 +111,7 @@ const struct nx_strategy nx_strategy_copy = {
 	.kind = NX_VIEW_TREE,
 	.guarantees = NEXBOX_GUARANTEE_SNAPSHOT,
 	.prepare = prepare,
+	.open = open_tree,
 	.clone_file = nx_fs_copy_data,
 	NX_TREE_SLOTS,
 };

@@ -18,11 +18,22 @@ extern const struct nx_strategy nx_strategy_copy;
  * whiteout, no mark, no private attribute; and an attribute that an overlay would
  * take for its own is not to be promoted.
  */
-#define NX_TREE_SLOTS                                                                              \
-	.settle = nx_tree_nothing, .discard = nx_tree_nothing, .is_whiteout = nx_tree_is_whiteout, \
-	.deleted_name = nx_tree_deleted_name, .read_marks = nx_tree_read_marks,                    \
-	.is_private = nx_tree_is_private, .is_forged = nx_tree_is_forged,                          \
-	.is_origin = nx_tree_is_private
+#define NX_TREE_SLOTS                                                                    \
+	.resume = nx_tree_resume, .settle = nx_tree_nothing, .discard = nx_tree_nothing, \
+	.is_whiteout = nx_tree_is_whiteout, .deleted_name = nx_tree_deleted_name,        \
+	.read_marks = nx_tree_read_marks, .is_private = nx_tree_is_private,              \
+	.is_forged = nx_tree_is_forged, .is_origin = nx_tree_is_private
+
+/**
+ * nx_tree_resume() - resume: there is nothing to do
+ * @view: not used
+ * @err:  not used
+ *
+ * Return: 0.
+ * Errors: none.
+ * Context: anywhere.
+ */
+int nx_tree_resume(struct nx_view *view, struct nexbox_error *err);
 
 /**
  * nx_tree_nothing() - settle and discard
