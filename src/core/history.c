@@ -49,18 +49,11 @@ static uint64_t time_of_id(const char *id)
 	return time;
 }
 
-static int open_folder(int dir_fd, const char *name)
-{
-	int fd = openat(dir_fd, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-
-	return fd < 0 ? -errno : fd;
-}
-
 /* The newest that is there; a clock that was set back must not turn the order round. */
 static uint64_t newest_time(int store_fd)
 {
 	NX_CLEANUP(nx_listing_fini) struct nx_listing listing = { 0 };
-	NX_AUTO_FD fd = store_fd < 0 ? -1 : open_folder(store_fd, NX_STORE_HISTORY);
+	NX_AUTO_FD fd = store_fd < 0 ? -1 : nx_store_folder(store_fd, NX_STORE_HISTORY);
 
 	if (fd < 0 || nx_listing_read(&listing, fd) < 0)
 		return 0;
@@ -107,12 +100,12 @@ int nx_history_take(int store_fd, int session_fd, const struct nx_journal *journ
 	else if (errno != EEXIST)
 		return -errno;
 	nx_store_note_boot(store_fd);
-	history_fd = open_folder(store_fd, NX_STORE_HISTORY);
+	history_fd = nx_store_folder(store_fd, NX_STORE_HISTORY);
 	if (history_fd < 0)
 		return history_fd;
 	if (mkdirat(history_fd, journal->head.id, 0700) < 0 && errno != EEXIST)
 		return -errno;
-	fd = open_folder(history_fd, journal->head.id);
+	fd = nx_store_folder(history_fd, journal->head.id);
 	if (fd < 0)
 		return fd;
 	r = move(session_fd, fd, NX_HISTORY_UPPER);
@@ -163,7 +156,7 @@ static int write_limits(int history_fd, const struct limits *limits)
 /* The journal goes first: what has none is nothing, and goes with the next trimming. */
 static int remove_one(int history_fd, const char *id)
 {
-	NX_AUTO_FD fd = open_folder(history_fd, id);
+	NX_AUTO_FD fd = nx_store_folder(history_fd, id);
 
 	if (fd >= 0 && unlinkat(fd, NX_JOURNAL_NAME, 0) < 0 && errno != ENOENT)
 		return -errno;
@@ -173,7 +166,7 @@ static int remove_one(int history_fd, const char *id)
 /* Bytes of the old versions of one; a foreign one is as small as can be. */
 static uint64_t bytes_of(int history_fd, const char *id)
 {
-	NX_AUTO_FD fd = open_folder(history_fd, id);
+	NX_AUTO_FD fd = nx_store_folder(history_fd, id);
 	struct nx_journal journal;
 	uint64_t bytes = 0;
 
@@ -186,7 +179,7 @@ static uint64_t bytes_of(int history_fd, const char *id)
 
 static bool has_journal(int history_fd, const char *id)
 {
-	NX_AUTO_FD fd = open_folder(history_fd, id);
+	NX_AUTO_FD fd = nx_store_folder(history_fd, id);
 
 	return fd >= 0 && faccessat(fd, NX_JOURNAL_NAME, F_OK, AT_SYMLINK_NOFOLLOW) == 0;
 }
@@ -194,7 +187,7 @@ static bool has_journal(int history_fd, const char *id)
 int nx_history_trim(int store_fd, bool thorough, struct nx_report *report)
 {
 	NX_CLEANUP(nx_listing_fini) struct nx_listing listing = { 0 };
-	NX_AUTO_FD fd = open_folder(store_fd, NX_STORE_HISTORY);
+	NX_AUTO_FD fd = nx_store_folder(store_fd, NX_STORE_HISTORY);
 	struct limits limits;
 	uint64_t n = 0;
 	uint64_t bytes = 0;
@@ -274,7 +267,7 @@ static int open_past(struct past *past, const char *workspace, struct nx_recover
 	if (r < 0)
 		return r;
 	nx_session_sweep(past->store);
-	past->history_fd = open_folder(past->store_fd, NX_STORE_HISTORY);
+	past->history_fd = nx_store_folder(past->store_fd, NX_STORE_HISTORY);
 	return 0;
 }
 
@@ -294,7 +287,7 @@ static int read_one(const struct past *past, const char *id, int *ret_fd, struct
 {
 	int r;
 
-	*ret_fd = open_folder(past->history_fd, id);
+	*ret_fd = nx_store_folder(past->history_fd, id);
 	if (*ret_fd < 0)
 		return 1;
 	r = nx_journal_read(journal, *ret_fd, id, NULL);
@@ -445,8 +438,8 @@ static int open_turn(struct turn *turn)
 	if (turn->journal.state != from)
 		return nx_fail(past->err, NEXBOX_E_INVALID, 0, "history", "'%s' is %s already",
 		               turn->id, turn->direction == NX_BACK ? "undone" : "in place");
-	turn->upper_fd = open_folder(turn->fd, NX_HISTORY_UPPER);
-	turn->undo_fd = open_folder(turn->fd, NX_HISTORY_UNDO);
+	turn->upper_fd = nx_store_folder(turn->fd, NX_HISTORY_UPPER);
+	turn->undo_fd = nx_store_folder(turn->fd, NX_HISTORY_UNDO);
 	if (turn->undo_fd < 0 || (turn->upper_fd < 0 && turn->upper_fd != -ENOENT))
 		return nx_fail(past->err, NEXBOX_E_CORRUPT, 0, "history",
 		               "the versions of '%s' are not in the history any more", turn->id);

@@ -36,21 +36,14 @@ static int fail(const struct folder *folder, int os_code, const char *what, cons
 	               what, nx_quote(path), nx_quote(folder->path));
 }
 
-static int open_folder(int dir_fd, const char *name)
-{
-	int fd = openat(dir_fd, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-
-	return fd < 0 ? -errno : fd;
-}
-
 /* An empty one may be gone with the session's other folders. */
 static int open_undo(const struct folder *folder)
 {
-	int fd = open_folder(folder->fd, NX_HISTORY_UNDO);
+	int fd = nx_store_folder(folder->fd, NX_HISTORY_UNDO);
 
 	if (fd != -ENOENT || mkdirat(folder->fd, NX_HISTORY_UNDO, 0700) < 0)
 		return fd;
-	return open_folder(folder->fd, NX_HISTORY_UNDO);
+	return nx_store_folder(folder->fd, NX_HISTORY_UNDO);
 }
 
 /* The journal's strings end with the journal. */
@@ -80,7 +73,7 @@ static int take_back(struct folder *folder, enum nx_direction direction)
 		.journal = &folder->journal,
 		.workspace_fd = folder->workspace_fd,
 	};
-	NX_AUTO_FD upper_fd = open_folder(folder->fd, NX_HISTORY_UPPER);
+	NX_AUTO_FD upper_fd = nx_store_folder(folder->fd, NX_HISTORY_UPPER);
 	NX_AUTO_FD undo_fd = open_undo(folder);
 	int r;
 
@@ -201,19 +194,26 @@ struct search {
 	struct nexbox_error *err;
 };
 
-static int recover_at(struct search *search, int folder_fd, const char *path, bool in_history)
+/* Unless there was nothing to do. */
+static int add(struct search *search, const struct nx_recovery *recovery)
 {
 	struct nx_recoveries *all = search->recoveries;
-	struct nx_recovery recovery;
-	int r = nx_recover_folder(search->workspace_fd, search->store_fd, folder_fd, path,
-	                          in_history, &recovery, &all->arena, search->err);
 
-	if (r < 0 || recovery.result == NEXBOX_RECOVERY_NONE)
-		return r;
+	if (recovery->result == NEXBOX_RECOVERY_NONE)
+		return 0;
 	if (!nx_grow(&all->items, &all->capacity, all->n_items, sizeof(*all->items)))
 		return nx_nomem(search->err, "recover");
-	all->items[all->n_items++] = recovery;
+	all->items[all->n_items++] = *recovery;
 	return 0;
+}
+
+static int recover_at(struct search *search, int folder_fd, const char *path, bool in_history)
+{
+	struct nx_recovery recovery;
+	int r = nx_recover_folder(search->workspace_fd, search->store_fd, folder_fd, path,
+	                          in_history, &recovery, &search->recoveries->arena, search->err);
+
+	return r < 0 ? r : add(search, &recovery);
 }
 
 /*
@@ -237,7 +237,7 @@ static bool is_over(int session_fd)
 static int recover_sessions(struct search *search)
 {
 	NX_CLEANUP(nx_listing_fini) struct nx_listing listing = { 0 };
-	NX_AUTO_FD sessions_fd = open_folder(search->store_fd, NX_STORE_SESSIONS);
+	NX_AUTO_FD sessions_fd = nx_store_folder(search->store_fd, NX_STORE_SESSIONS);
 	int r;
 
 	if (sessions_fd < 0)
@@ -251,7 +251,7 @@ static int recover_sessions(struct search *search)
 		               NX_STORE_SESSIONS);
 	for (size_t i = 0; r == 0 && i < listing.n_names; i++) {
 		NX_CLEANUP(nx_buf_fini) struct nx_buf path = NX_BUF_INIT;
-		NX_AUTO_FD fd = open_folder(sessions_fd, listing.names[i]);
+		NX_AUTO_FD fd = nx_store_folder(sessions_fd, listing.names[i]);
 
 		if (fd < 0 || faccessat(fd, NX_JOURNAL_NAME, F_OK, AT_SYMLINK_NOFOLLOW) < 0 ||
 		    !is_over(fd))
@@ -278,8 +278,8 @@ static int recover_pending(struct search *search)
 	if (n > 0)
 		id[n] = '\0';
 	if (n > 0 && nx_history_is_id(id)) {
-		history_fd = open_folder(search->store_fd, NX_STORE_HISTORY);
-		fd = history_fd < 0 ? history_fd : open_folder(history_fd, id);
+		history_fd = nx_store_folder(search->store_fd, NX_STORE_HISTORY);
+		fd = history_fd < 0 ? history_fd : nx_store_folder(history_fd, id);
 		if (!nx_buf_printf(&path, "%s/%s", NX_STORE_HISTORY, id))
 			return nx_nomem(search->err, "recover");
 		r = fd >= 0 ? recover_at(search, fd, path.data, true) : 0;
@@ -325,7 +325,7 @@ static int undo_torn(struct folder *folder)
 		.workspace_fd = folder->workspace_fd,
 		.is_torn = true,
 	};
-	NX_AUTO_FD upper_fd = open_folder(folder->fd, NX_HISTORY_UPPER);
+	NX_AUTO_FD upper_fd = nx_store_folder(folder->fd, NX_HISTORY_UPPER);
 	NX_AUTO_FD undo_fd = open_undo(folder);
 	struct timespec line;
 	int r;
@@ -378,7 +378,7 @@ static int check_one(struct search *search, int history_fd, const char *id,
 {
 	struct nx_recoveries *all = search->recoveries;
 	NX_CLEANUP(nx_buf_fini) struct nx_buf path = NX_BUF_INIT;
-	NX_AUTO_FD fd = open_folder(history_fd, id);
+	NX_AUTO_FD fd = nx_store_folder(history_fd, id);
 	struct nx_recovery recovery = { .id = "", .box = "" };
 	struct folder folder = {
 		.workspace_fd = search->workspace_fd,
@@ -399,12 +399,7 @@ static int check_one(struct search *search, int history_fd, const char *id,
 	nx_journal_init(&folder.journal);
 	r = folder.path ? check_torn(&folder, boot_id) : nx_nomem(search->err, "recover");
 	nx_journal_fini(&folder.journal);
-	if (r < 0 || recovery.result == NEXBOX_RECOVERY_NONE)
-		return r;
-	if (!nx_grow(&all->items, &all->capacity, all->n_items, sizeof(*all->items)))
-		return nx_nomem(search->err, "recover");
-	all->items[all->n_items++] = recovery;
-	return 0;
+	return r < 0 ? r : add(search, &recovery);
 }
 
 /* The newest first: a later one lies on top of an earlier one. */
@@ -418,7 +413,7 @@ static int check_history(struct search *search)
 	if (nx_store_is_of_boot(search->store_fd))
 		return 0;
 	nx_boot_id(boot_id);
-	history_fd = open_folder(search->store_fd, NX_STORE_HISTORY);
+	history_fd = nx_store_folder(search->store_fd, NX_STORE_HISTORY);
 	if (history_fd >= 0)
 		r = nx_listing_read(&listing, history_fd);
 	for (size_t i = listing.n_names; r == 0 && i-- > 0;)

@@ -7,6 +7,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
+#include "core/spot.h"
 #include "platform/fs.h"
 
 /* What becomes of a change; all but CHOSEN are left out. */
@@ -308,31 +309,27 @@ static bool must_go_aside(const struct nx_selection *selection, size_t i)
 }
 
 /* From the box's side into the folder, under its number; or back. */
-static int move(const struct nx_selection *selection, size_t i, int upper_fd, int aside_fd,
-                bool back)
+static int move(const struct nx_selection *selection, size_t i, struct nx_spots *upper,
+                int aside_fd, bool back)
 {
-	NX_CLEANUP(nx_buf_fini) struct nx_buf folder = NX_BUF_INIT;
-	const char *path = selection->whole->changes[i].entry.path;
-	const char *slash = strrchr(path, '/');
-	const char *name = slash ? slash + 1 : path;
-	NX_AUTO_FD dir_fd = -1;
+	struct nx_spot spot;
 	char number[24];
+	int r = nx_spots_find(upper, selection->whole->changes[i].entry.path, &spot);
 
-	if (!nx_buf_append(&folder, slash ? path : ".", slash ? (size_t)(slash - path) : 1))
-		return -ENOMEM;
-	dir_fd = nx_fs_open(upper_fd, folder.data, O_RDONLY | O_DIRECTORY);
-	if (dir_fd < 0)
-		return dir_fd;
+	if (r < 0)
+		return r;
 	(void)snprintf(number, sizeof(number), "%zu", i);
-	return back ? nx_fs_rename_new(aside_fd, number, dir_fd, name) :
-	              nx_fs_rename_new(dir_fd, name, aside_fd, number);
+	return back ? nx_fs_rename_new(aside_fd, number, spot.dir_fd, spot.name) :
+	              nx_fs_rename_new(spot.dir_fd, spot.name, aside_fd, number);
 }
 
 int nx_selection_set_aside(const struct nx_selection *selection, int upper_fd, int aside_fd,
                            const char **ret_path)
 {
+	NX_CLEANUP(nx_spots_fini) struct nx_spots upper = NX_SPOTS_INIT(upper_fd);
+
 	for (size_t i = 0; i < selection->whole->n_changes; i++) {
-		int r = must_go_aside(selection, i) ? move(selection, i, upper_fd, aside_fd, false) :
+		int r = must_go_aside(selection, i) ? move(selection, i, &upper, aside_fd, false) :
 		                                      0;
 
 		if (r < 0) {
@@ -346,7 +343,9 @@ int nx_selection_set_aside(const struct nx_selection *selection, int upper_fd, i
 
 void nx_selection_put_back(const struct nx_selection *selection, int upper_fd, int aside_fd)
 {
+	NX_CLEANUP(nx_spots_fini) struct nx_spots upper = NX_SPOTS_INIT(upper_fd);
+
 	for (size_t i = 0; i < selection->whole->n_changes; i++)
 		if (must_go_aside(selection, i))
-			(void)move(selection, i, upper_fd, aside_fd, true);
+			(void)move(selection, i, &upper, aside_fd, true);
 }

@@ -8,6 +8,14 @@
 
 #include "platform/fs.h"
 
+void nx_spots_close(struct nx_spots *spots)
+{
+	if (spots->fd >= 0 && !spots->is_root)
+		(void)close(spots->fd);
+	spots->fd = -1;
+	spots->is_root = false;
+}
+
 /* The folder that is open is given up; that it is still where it was is noted. */
 static void leave(struct nx_spots *spots)
 {
@@ -20,10 +28,8 @@ static void leave(struct nx_spots *spots)
 		if (now_fd < 0 || fstat(now_fd, &now) < 0 || fstat(spots->fd, &then) < 0 ||
 		    now.st_ino != then.st_ino || now.st_dev != then.st_dev)
 			spots->moved = true;
-		(void)close(spots->fd);
 	}
-	spots->fd = -1;
-	spots->is_root = false;
+	nx_spots_close(spots);
 }
 
 static bool is_open(const struct nx_spots *spots, const char *path, size_t length)
@@ -71,8 +77,6 @@ bool nx_spots_still(struct nx_spots *spots)
 
 void nx_spots_fini(struct nx_spots *spots)
 {
-	if (spots->fd >= 0 && !spots->is_root)
-		(void)close(spots->fd);
-	spots->fd = -1;
+	nx_spots_close(spots);
 	nx_buf_fini(&spots->folder);
 }

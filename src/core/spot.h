@@ -60,7 +60,16 @@ int nx_spots_find(struct nx_spots *spots, const char *path, struct nx_spot *ret_
 bool nx_spots_still(struct nx_spots *spots);
 
 /**
- * nx_spots_fini() - close what is open
+ * nx_spots_close() - close the folder that is open
+ * @spots: (borrowed) the next path opens its folder anew
+ *
+ * Return: nothing.
+ * Context: any thread.
+ */
+void nx_spots_close(struct nx_spots *spots);
+
+/**
+ * nx_spots_fini() - close what is open, and free it
  * @spots: (borrowed)
  *
  * Return: nothing.

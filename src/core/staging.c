@@ -9,19 +9,27 @@
 #include "core/clone.h"
 #include "core/compare.h"
 #include "core/remove.h"
+#include "core/spot.h"
+#include "core/twins.h"
 #include "platform/fs.h"
 
-struct spot {
-	int dir_fd;
-	const char *name;
+/* A staging under way. */
+struct work {
+	const struct nx_staging *staging;
+	struct nx_changeset *changeset;
+	struct nx_spots view;
+	struct nx_spots made;
+	struct nx_spots other; /* where the first name of a file lies */
+	size_t *first;         /* by change: the first of the names of its file */
 };
 
-static void spot_fini(struct spot *spot)
+static void work_fini(struct work *work)
 {
-	nx_close_p(&spot->dir_fd);
+	nx_spots_fini(&work->view);
+	nx_spots_fini(&work->made);
+	nx_spots_fini(&work->other);
+	free(work->first);
 }
-
-#define AUTO_SPOT NX_CLEANUP(spot_fini) struct spot
 
 static int failed(const struct nx_change *change, int os_code, struct nexbox_error *err)
 {
@@ -29,20 +37,9 @@ static int failed(const struct nx_change *change, int os_code, struct nexbox_err
 	               nx_quote(change->entry.path));
 }
 
-static int open_parent(int root_fd, const char *path, struct spot *ret_spot)
-{
-	NX_CLEANUP(nx_buf_fini) struct nx_buf folder = NX_BUF_INIT;
-	const char *slash = strrchr(path, '/');
-
-	if (slash && !nx_buf_append(&folder, path, (size_t)(slash - path)))
-		return -ENOMEM;
-	ret_spot->name = slash ? slash + 1 : path;
-	ret_spot->dir_fd = nx_fs_open(root_fd, slash ? folder.data : ".", O_RDONLY | O_DIRECTORY);
-	return ret_spot->dir_fd < 0 ? ret_spot->dir_fd : 0;
-}
-
 /* Owner, mode and time: the owner first, which takes the set-ID bits. */
-static int dress(const struct nx_change *change, const struct spot *spot, struct nexbox_error *err)
+static int dress(const struct nx_change *change, const struct nx_spot *spot,
+                 struct nexbox_error *err)
 {
 	struct timespec times[2] = { { .tv_nsec = UTIME_OMIT }, change->mtime };
 	mode_t mode = change->entry.mode;
@@ -73,18 +70,18 @@ static int dress(const struct nx_change *change, const struct spot *spot, struct
 }
 
 /* The folders of @path that are not there yet; they stand for the workspace's. */
-static int make_way(int root_fd, const char *path)
+static int make_way(struct work *work, const char *path)
 {
 	NX_CLEANUP(nx_buf_fini) struct nx_buf way = NX_BUF_INIT;
 
 	for (const char *slash = strchr(path, '/'); slash; slash = strchr(slash + 1, '/')) {
-		AUTO_SPOT spot = { .dir_fd = -1 };
+		struct nx_spot spot;
 		int r;
 
 		nx_buf_truncate(&way, 0);
 		if (!nx_buf_append(&way, path, (size_t)(slash - path)))
 			return -ENOMEM;
-		r = open_parent(root_fd, way.data, &spot);
+		r = nx_spots_find(&work->made, way.data, &spot);
 		if (r < 0)
 			return r;
 		if (mkdirat(spot.dir_fd, spot.name, 0700) < 0 && errno != EEXIST)
@@ -93,8 +90,19 @@ static int make_way(int root_fd, const char *path)
 	return 0;
 }
 
+/* Where the change will be, and its folders are. */
+static int find_made(struct work *work, const char *path, struct nx_spot *ret_spot)
+{
+	int r = nx_spots_find(&work->made, path, ret_spot);
+
+	if (r != -ENOENT)
+		return r;
+	r = make_way(work, path);
+	return r < 0 ? r : nx_spots_find(&work->made, path, ret_spot);
+}
+
 static int copy_folder(const struct nx_staging *staging, const struct nx_change *change,
-                       const struct spot *to)
+                       const struct nx_spot *to)
 {
 	NX_AUTO_FD from_fd = -1;
 	NX_AUTO_FD to_fd = -1;
@@ -110,7 +118,7 @@ static int copy_folder(const struct nx_staging *staging, const struct nx_change 
 
 /* One that the command has closed to itself is ours to open. */
 static int copy_file(const struct nx_staging *staging, const struct nx_change *change,
-                     const struct spot *from, const struct spot *to, struct nexbox_error *err)
+                     const struct nx_spot *from, const struct nx_spot *to, struct nexbox_error *err)
 {
 	struct nx_node node = { .dir_fd = from->dir_fd, .name = from->name };
 	bool opened;
@@ -126,45 +134,36 @@ static int copy_file(const struct nx_staging *staging, const struct nx_change *c
 }
 
 /* Makes @to another name of a copy that is there already; 1: there is none. */
-static int link_copy(const struct nx_staging *staging, const struct nx_changeset *changeset,
-                     size_t i, const struct spot *to)
+static int link_copy(struct work *work, size_t i, const struct nx_spot *to)
 {
-	const struct nx_change *change = &changeset->changes[i];
+	size_t first = work->first[i];
+	struct nx_spot spot;
+	int r;
 
-	for (size_t k = 0; change->n_links > 1 && k < i; k++) {
-		const struct nx_change *other = &changeset->changes[k];
-		AUTO_SPOT spot = { .dir_fd = -1 };
-		int r;
-
-		if (!nx_change_moves(other) || other->inode != change->inode ||
-		    other->device != change->device)
-			continue;
-		r = open_parent(staging->fd, other->entry.path, &spot);
-		if (r == 0 && linkat(spot.dir_fd, spot.name, to->dir_fd, to->name, 0) < 0)
-			r = -errno;
-		return r;
-	}
-	return 1;
+	if (first == i)
+		return 1;
+	r = nx_spots_find(&work->other, work->changeset->changes[first].entry.path, &spot);
+	if (r == 0 && linkat(spot.dir_fd, spot.name, to->dir_fd, to->name, 0) < 0)
+		r = -errno;
+	return r;
 }
 
-static int stage(const struct nx_staging *staging, const struct nx_changeset *changeset, size_t i,
-                 struct nexbox_error *err)
+static int stage(struct work *work, size_t i, struct nexbox_error *err)
 {
-	const struct nx_change *change = &changeset->changes[i];
-	AUTO_SPOT from = { .dir_fd = -1 };
-	AUTO_SPOT to = { .dir_fd = -1 };
+	const struct nx_staging *staging = work->staging;
+	const struct nx_change *change = &work->changeset->changes[i];
+	struct nx_spot from;
+	struct nx_spot to;
 	int r;
 
 	if (strcmp(change->entry.path, ".") == 0)
 		return 0; /* the root is there */
-	r = make_way(staging->fd, change->entry.path);
+	r = find_made(work, change->entry.path, &to);
 	/* What shows through a layer is not in it: promotion copies that itself. */
 	if (r == 0 && (change->flags & NX_CHANGE_FROM_LOWER))
 		return 0;
 	if (r == 0)
-		r = open_parent(staging->view_fd, change->entry.path, &from);
-	if (r == 0)
-		r = open_parent(staging->fd, change->entry.path, &to);
+		r = nx_spots_find(&work->view, change->entry.path, &from);
 	if (r < 0)
 		return failed(change, -r, err);
 	if (change->entry.type == NEXBOX_TYPE_DIRECTORY) {
@@ -177,7 +176,7 @@ static int stage(const struct nx_staging *staging, const struct nx_changeset *ch
 			return failed(change, errno, err);
 		return nx_change_moves(change) ? dress(change, &to, err) : 0;
 	}
-	r = link_copy(staging, changeset, i, &to);
+	r = link_copy(work, i, &to);
 	if (r < 0)
 		return failed(change, -r, err);
 	if (r == 0)
@@ -187,19 +186,20 @@ static int stage(const struct nx_staging *staging, const struct nx_changeset *ch
 }
 
 /* Folders, now that they are filled; and the changeset is about what was made. */
-static int adopt(const struct nx_staging *staging, struct nx_changeset *changeset,
-                 struct nexbox_error *err)
+static int adopt(struct work *work, struct nexbox_error *err)
 {
+	struct nx_changeset *changeset = work->changeset;
+
 	for (size_t i = changeset->n_changes; i-- > 0;) {
 		struct nx_change *change = &changeset->changes[i];
-		AUTO_SPOT spot = { .dir_fd = -1 };
+		struct nx_spot spot;
 		struct stat st;
 		int r;
 
 		if (change->entry.kind == NEXBOX_ENTRY_DELETED ||
 		    (change->flags & NX_CHANGE_FROM_LOWER) || strcmp(change->entry.path, ".") == 0)
 			continue;
-		r = open_parent(staging->fd, change->entry.path, &spot);
+		r = nx_spots_find(&work->made, change->entry.path, &spot);
 		if (r < 0)
 			return failed(change, -r, err);
 		/* The deepest first: what is put into a folder moves its time. */
@@ -209,7 +209,7 @@ static int adopt(const struct nx_staging *staging, struct nx_changeset *changese
 				return r;
 		}
 		/* A file under a second name is the one that it was. */
-		if (!staging->is_fresh && change->entry.type != NEXBOX_TYPE_DIRECTORY)
+		if (!work->staging->is_fresh && change->entry.type != NEXBOX_TYPE_DIRECTORY)
 			continue;
 		if (fstatat(spot.dir_fd, spot.name, &st, AT_SYMLINK_NOFOLLOW) < 0)
 			return failed(change, errno, err);
@@ -229,6 +229,27 @@ static int copy_root_xattr(const struct nx_staging *staging, struct nexbox_error
 	               0;
 }
 
+static int make(struct nx_staging *staging, struct nx_changeset *changeset, struct nexbox_error *err)
+{
+	NX_CLEANUP(work_fini)
+	struct work work = {
+		.staging = staging,
+		.changeset = changeset,
+		.view = NX_SPOTS_INIT(staging->view_fd),
+		.made = NX_SPOTS_INIT(staging->fd),
+		.other = NX_SPOTS_INIT(staging->fd),
+	};
+	int r = copy_root_xattr(staging, err);
+
+	if (r == 0 && nx_twins_find(changeset, nx_change_moves, &work.first) < 0)
+		r = nx_nomem(err, "staging");
+	/* Sorted by path: a folder comes before what is in it. */
+	for (size_t i = 0; r == 0 && i < changeset->n_changes; i++)
+		if (changeset->changes[i].entry.kind != NEXBOX_ENTRY_DELETED)
+			r = stage(&work, i, err);
+	return r < 0 ? r : adopt(&work, err);
+}
+
 int nx_staging_make(struct nx_staging *staging, struct nx_changeset *changeset,
                     struct nexbox_error *err)
 {
@@ -244,10 +265,5 @@ int nx_staging_make(struct nx_staging *staging, struct nx_changeset *changeset,
 	if (staging->fd < 0)
 		return nx_fail(err, NEXBOX_E_SYSTEM, -staging->fd, "staging",
 		               "cannot open a folder in the store");
-	r = copy_root_xattr(staging, err);
-	/* Sorted by path: a folder comes before what is in it. */
-	for (size_t i = 0; r == 0 && i < changeset->n_changes; i++)
-		if (changeset->changes[i].entry.kind != NEXBOX_ENTRY_DELETED)
-			r = stage(staging, changeset, i, err);
-	return r < 0 ? r : adopt(staging, changeset, err);
+	return make(staging, changeset, err);
 }

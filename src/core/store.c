@@ -516,6 +516,11 @@ void nx_session_sweep(struct nx_session *session)
 	(void)flock(session->sessions_fd, LOCK_UN);
 }
 
+int nx_store_folder(int dir_fd, const char *name)
+{
+	return nx_fs_open(dir_fd, name, O_RDONLY | O_DIRECTORY);
+}
+
 int nx_store_lock(int store_fd, int *ret_fd)
 {
 	NX_AUTO_FD fd = openat(store_fd, LOCK, O_RDONLY | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);

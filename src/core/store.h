@@ -268,6 +268,16 @@ void nx_store_note_boot(int store_fd);
 bool nx_store_is_of_boot(int store_fd);
 
 /**
+ * nx_store_folder() - open a folder of the store
+ * @dir_fd: (borrowed) the store, or a folder in it
+ * @name:   (borrowed) a name in it
+ *
+ * Return: a descriptor, or a negative errno.
+ * Context: any thread.
+ */
+int nx_store_folder(int dir_fd, const char *name);
+
+/**
  * nx_session_open_lock() - make ready to promote
  * @session: (borrowed)
  * @err:     (out, optional)
