@@ -55,29 +55,41 @@ static size_t parent_length(const char *path, size_t length)
 	return length > 0 ? length - 1 : 0;
 }
 
+/* What is compared with what. */
+struct search {
+	int workspace_fd;
+	const struct timespec *line;
+	const struct nx_promoted *promoted;
+	/* The folder that was looked at last: what lies in one comes in a row. */
+	const char *last; /* its first @last_length bytes; NULL: none was */
+	size_t last_length;
+	bool has_last_moved;
+};
+
 /* The folder is the one that was there when something was promoted into it. */
-static bool is_own_folder(const struct nx_promoted *promoted, const char *path, size_t length,
+static bool is_own_folder(const struct search *search, const char *path, size_t length,
                           const struct stat *st)
 {
 	NX_CLEANUP(nx_buf_fini) struct nx_buf folder = NX_BUF_INIT;
 
-	return promoted && nx_buf_append(&folder, path, length) &&
-	       nx_promoted_is_own_folder(promoted, folder.data, st);
+	return search->promoted && nx_buf_append(&folder, path, length) &&
+	       nx_promoted_is_own_folder(search->promoted, folder.data, st);
 }
 
-/* Something has happened in the folder that holds @path since @line. */
-static bool is_stirred(int workspace_fd, const char *path, const struct timespec *line,
-                       const struct nx_promoted *promoted)
+/* Something has happened in the folder that holds @path since the line. */
+static bool is_stirred(const struct search *search, const char *path)
 {
 	NX_CLEANUP(nx_buf_fini) struct nx_buf folder = NX_BUF_INIT;
 	size_t length = parent_length(path, strlen(path));
 	struct stat st;
 
-	if (!stat_parent(workspace_fd, path, length, &st) || nx_time_compare(&st.st_ctim, line) < 0)
+	if (!stat_parent(search->workspace_fd, path, length, &st) ||
+	    nx_time_compare(&st.st_ctim, search->line) < 0)
 		return false;
-	if (!promoted || !nx_buf_append(&folder, length > 0 ? path : ".", length > 0 ? length : 1))
+	if (!search->promoted ||
+	    !nx_buf_append(&folder, length > 0 ? path : ".", length > 0 ? length : 1))
 		return true;
-	return !nx_promoted_is_untouched_folder(promoted, folder.data, &st);
+	return !nx_promoted_is_untouched_folder(search->promoted, folder.data, &st);
 }
 
 /*
@@ -85,37 +97,49 @@ static bool is_stirred(int workspace_fd, const char *path, const struct timespec
  * the folder it was renamed in has changed. So files whose own times are old may
  * have arrived with it.
  */
-static bool has_moved_folder(int workspace_fd, const char *path, const struct timespec *line,
-                             const struct nx_promoted *promoted)
+static bool has_moved(const struct search *search, const char *path, size_t length)
 {
-	size_t length = parent_length(path, strlen(path));
+	struct stat st;
 
+	if (length > 0 && !stat_parent(search->workspace_fd, path, length, &st))
+		return true; /* it is not there any more */
 	while (length > 0) {
 		size_t above = parent_length(path, length);
-		struct stat st;
 		struct stat parent;
 
-		if (!stat_parent(workspace_fd, path, length, &st) ||
-		    !stat_parent(workspace_fd, path, above, &parent))
-			return true; /* it is not there any more */
-		if (nx_time_compare(&st.st_ctim, line) >= 0 &&
-		    nx_time_compare(&parent.st_ctim, line) >= 0 &&
-		    nx_time_compare(&st.st_ctim, &st.st_mtim) != 0 &&
-		    !is_own_folder(promoted, path, length, &st))
+		if (!stat_parent(search->workspace_fd, path, above, &parent))
 			return true;
+		if (nx_time_compare(&st.st_ctim, search->line) >= 0 &&
+		    nx_time_compare(&parent.st_ctim, search->line) >= 0 &&
+		    nx_time_compare(&st.st_ctim, &st.st_mtim) != 0 &&
+		    !is_own_folder(search, path, length, &st))
+			return true;
+		st = parent;
 		length = above;
 	}
 	return false;
 }
 
+static bool has_moved_folder(struct search *search, const char *path)
+{
+	size_t length = parent_length(path, strlen(path));
+
+	if (!search->last || search->last_length != length ||
+	    memcmp(search->last, path, length) != 0) {
+		search->last = path;
+		search->last_length = length;
+		search->has_last_moved = has_moved(search, path, length);
+	}
+	return search->has_last_moved;
+}
+
 /* What the path itself has to say, apart from the folders on the way to it. */
-static const char *find_own_reason(const struct nx_change *change, int workspace_fd,
-                                   const struct timespec *line, const struct nx_promoted *promoted)
+static const char *find_own_reason(const struct search *search, const struct nx_change *change)
 {
 	const struct nexbox_entry *entry = &change->entry;
 
 	if (change->then.exists && !S_ISDIR(change->then.mode) &&
-	    nx_time_compare(&change->then.ctime, line) >= 0)
+	    nx_time_compare(&change->then.ctime, search->line) >= 0)
 		return entry->kind == NEXBOX_ENTRY_DELETED ?
 		               "changed on the host, deleted in the box" :
 		               "changed on the host and in the box";
@@ -125,20 +149,17 @@ static const char *find_own_reason(const struct nx_change *change, int workspace
 		return "a folder on the way to it was replaced on the host";
 	/* Copied up, so it was there; a file that the box renamed was elsewhere. */
 	if (entry->kind == NEXBOX_ENTRY_CREATED && (change->flags & NX_CHANGE_COPIED_UP) &&
-	    is_stirred(workspace_fd, entry->path, line, promoted))
+	    is_stirred(search, entry->path))
 		return "deleted on the host, changed in the box";
 	return NULL;
 }
 
-static const char *find_reason(const struct nx_change *change, int workspace_fd,
-                               const struct timespec *line, const struct nx_promoted *promoted)
+static const char *find_reason(struct search *search, const struct nx_change *change)
 {
-	const char *reason = change->flags & NX_CHANGE_OWN ?
-	                             NULL :
-	                             find_own_reason(change, workspace_fd, line, promoted);
+	const char *reason = change->flags & NX_CHANGE_OWN ? NULL : find_own_reason(search, change);
 
 	if (!reason && (change->flags & NX_CHANGE_TOP) &&
-	    has_moved_folder(workspace_fd, change->entry.path, line, promoted))
+	    has_moved_folder(search, change->entry.path))
 		return "a folder on the way to it was replaced on the host";
 	return reason;
 }
@@ -177,13 +198,16 @@ int nx_drift_find(struct nx_drift *drift, const struct nx_changeset *changeset, 
 	NX_AUTO_FREE const char **paths = calloc(changeset->n_changes + 1, sizeof(*paths));
 	NX_AUTO_FREE size_t *numbers = calloc(changeset->n_changes + 1, sizeof(*numbers));
 	NX_AUTO_FREE bool *busy = calloc(changeset->n_changes + 1, sizeof(*busy));
+	struct search search = { .workspace_fd = workspace_fd,
+		                 .line = line,
+		                 .promoted = changeset->promoted };
 	size_t n_paths = 0;
 
 	if (!paths || !numbers || !busy)
 		return nx_nomem(err, "drift");
 	for (size_t i = 0; i < changeset->n_changes; i++) {
 		const struct nx_change *change = &changeset->changes[i];
-		const char *reason = find_reason(change, workspace_fd, line, changeset->promoted);
+		const char *reason = find_reason(&search, change);
 
 		if (reason && !nx_drift_add(drift, change, reason))
 			return nx_nomem(err, "drift");

@@ -14,7 +14,7 @@
 
 static void work_fini(struct nx_promoting *work)
 {
-	nx_fs_settle_end(&work->settling);
+	nx_fs_settle_end(&work->settling, false);
 	free(work->settled);
 	nx_journal_fini(&work->journal);
 	nx_spots_fini(&work->host);
@@ -214,6 +214,8 @@ static int carry_out(struct nx_promoting *work)
 		r = nx_upper_sync(work);
 	if (r == 0)
 		r = write_journal(work);
+	/* Data has its place on the disk before its name says that it is there. */
+	nx_fs_settle_end(&work->settling, r == 0);
 	if (r == 0)
 		r = switch_over(work);
 	if (r == 0)
@@ -234,6 +236,9 @@ int nx_promote(struct nx_promotion *promotion, struct nexbox_error *err)
 
 	nx_journal_init(&work.journal);
 	promotion->reason[0] = '\0';
+	/* The longest part: another core may as well begin. It is the box's data alone. */
+	if (nx_upper_settle(&work) < 0)
+		return nx_nomem(err, "promote");
 	r = nx_drift_find(&promotion->drift, promotion->changeset, promotion->workspace_fd,
 	                  &promotion->line, err);
 	if (r < 0)
@@ -248,12 +253,9 @@ int nx_promote(struct nx_promotion *promotion, struct nexbox_error *err)
 	if (r == 0)
 		r = nx_hindrance_find(&work);
 	if (r == 0)
-		r = nx_upper_settle(&work);
-	if (r == 0)
 		r = nx_upper_stage(&work);
 	if (r == 0)
 		r = nx_intents_make(&work);
-	nx_fs_settle_end(&work.settling);
 	if (r == 0 && work.journal.n_intents > 0)
 		r = carry_out(&work);
 	if (r < 0)

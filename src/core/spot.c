@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 #include "core/spot.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <string.h>
@@ -16,14 +17,14 @@ void nx_spots_close(struct nx_spots *spots)
 	spots->is_root = false;
 }
 
-/* The folder that is open is given up; that it is still where it was is noted. */
+/* The folder that is open is given up; if it is not where it was, that is noted. */
 static void leave(struct nx_spots *spots)
 {
 	NX_AUTO_FD now_fd = -1;
 	struct stat now;
 	struct stat then;
 
-	if (spots->fd >= 0 && !spots->is_root) {
+	if (spots->is_watched && spots->fd >= 0 && !spots->is_root) {
 		now_fd = nx_fs_open(spots->root_fd, spots->folder.data, O_PATH | O_DIRECTORY);
 		if (now_fd < 0 || fstat(now_fd, &now) < 0 || fstat(spots->fd, &then) < 0 ||
 		    now.st_ino != then.st_ino || now.st_dev != then.st_dev)
@@ -71,6 +72,7 @@ int nx_spots_find(struct nx_spots *spots, const char *path, struct nx_spot *ret_
 
 bool nx_spots_still(struct nx_spots *spots)
 {
+	assert(spots->is_watched);
 	leave(spots);
 	return !spots->moved;
 }

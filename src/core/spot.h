@@ -6,8 +6,9 @@
  * opened once: the last one stays open until another is asked for.
  *
  * A folder that somebody moves away while it is open is still written to, where
- * it is then. So what matters is looked at again by nx_spots_still(), before it
- * is said that all went well.
+ * it is then. So where that matters the spots are watched: each folder is looked at
+ * again when it is left, and nx_spots_still() is asked before it is said that all went
+ * well.
  */
 
 #include <stdbool.h>
@@ -24,8 +25,9 @@ struct nx_spot {
 struct nx_spots {
 	int root_fd;
 	int fd;
-	bool is_root; /* @fd is @root_fd */
-	bool moved;   /* a folder that was open is not at its path any more */
+	bool is_root;    /* @fd is @root_fd */
+	bool is_watched; /* folders are looked at again when they are left */
+	bool moved;      /* one that was open was not at its path any more */
 	size_t n_opens;
 	struct nx_buf folder;
 };
@@ -52,7 +54,7 @@ int nx_spots_find(struct nx_spots *spots, const char *path, struct nx_spot *ret_
 
 /**
  * nx_spots_still() - whether every folder that was open is still at its path
- * @spots: (borrowed)
+ * @spots: (borrowed) watched
  *
  * Return: true if so.
  * Context: any thread.

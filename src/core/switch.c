@@ -740,6 +740,7 @@ static int walk_all(struct nx_switch *work, enum nx_direction direction, bool to
 		.upper = NX_SPOTS_INIT(work->upper_fd),
 	};
 
+	walk.host.is_watched = !tolerant;
 	work->failed = NULL;
 	return do_all(&walk);
 }

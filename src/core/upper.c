@@ -278,31 +278,39 @@ static int clean_folder(struct nx_promoting *work, const struct nx_change *chang
 	return r;
 }
 
-/* A file that moves in as it is. Opened once: what is read and taken off goes by that. */
+/* What of a file needs it open: its blocks, unless many are settled at once. */
+static void settle_file(const struct nx_promoting *work, const struct nx_change *change,
+                        const struct nx_spot *spot)
+{
+	bool replaces = change->entry.kind != NEXBOX_ENTRY_CREATED;
+	bool digs = replaces && (change->flags & NX_CHANGE_WAS_SPARSE);
+	bool settles = !work->settled && (replaces || (work->promotion->flags & NX_PROMOTE_DURABLE));
+	NX_AUTO_FD fd = -1;
+
+	if (!digs && !settles)
+		return;
+	/* The walk has seen that it is a regular file, and nobody else is in the upper. */
+	fd = openat(spot->dir_fd, spot->name,
+	            (digs ? O_RDWR : O_RDONLY) | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
+	if (fd < 0)
+		return;
+	if (digs)
+		nx_fs_dig_holes(fd);
+	if (settles)
+		nx_fs_settle(fd);
+}
+
+/* A file that moves in as it is. */
 static int strip_file(struct nx_promoting *work, const struct nx_change *change)
 {
-	struct nx_promotion *promotion = work->promotion;
-	bool is_file = change->entry.type == NEXBOX_TYPE_FILE;
-	bool replaces = change->entry.kind != NEXBOX_ENTRY_CREATED;
-	bool dig = replaces && (change->flags & NX_CHANGE_WAS_SPARSE);
-	NX_AUTO_FD fd = -1;
 	struct nx_spot spot;
 	int r = nx_spots_find(&work->upper, change->entry.path, &spot);
 
-	if (r < 0)
-		return r;
-	/* The walk has seen that it is a regular file, and nobody else is in the upper. */
-	if (is_file)
-		fd = openat(spot.dir_fd, spot.name,
-		            (dig ? O_RDWR : O_RDONLY) | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
-	r = fd >= 0 ? strip(promotion, fd, ".") : strip(promotion, spot.dir_fd, spot.name);
-	if (r < 0 || fd < 0)
-		return r;
-	if (dig)
-		nx_fs_dig_holes(fd);
-	if (!work->settling.is_running && (replaces || (promotion->flags & NX_PROMOTE_DURABLE)))
-		nx_fs_settle(fd);
-	return 0;
+	if (r == 0)
+		r = strip(work->promotion, spot.dir_fd, spot.name);
+	if (r == 0 && change->entry.type == NEXBOX_TYPE_FILE)
+		settle_file(work, change, &spot);
+	return r;
 }
 
 static int stage_one(struct nx_promoting *work, const struct nx_change *change)

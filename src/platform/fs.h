@@ -11,6 +11,7 @@
  */
 
 #include <pthread.h>
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
 #include <sys/stat.h>
@@ -258,6 +259,7 @@ struct nx_fs_settling {
 	int dir_fd;
 	const char *const *paths;
 	size_t n_paths;
+	atomic_size_t next; /* that nobody has taken yet */
 };
 
 /**
@@ -270,20 +272,21 @@ struct nx_fs_settling {
  * Starting the writing of a file costs more than its rename, and another core may
  * have nothing to do. The thread takes no signal.
  *
- * Return: nothing: where there can be no thread it is done at once.
+ * Return: nothing: where there can be no thread it is done at the end.
  * Context: any thread; not after fork.
  */
 void nx_fs_settle_begin(struct nx_fs_settling *settling, int dir_fd, const char *const *paths,
                         size_t n_paths);
 
 /**
- * nx_fs_settle_end() - wait until all are settled
+ * nx_fs_settle_end() - help, and wait until all are settled
  * @settling: (borrowed) begun, or zeroes
+ * @finish:   false: nobody needs the rest any more
  *
  * Return: nothing.
  * Context: any thread; not after fork.
  */
-void nx_fs_settle_end(struct nx_fs_settling *settling);
+void nx_fs_settle_end(struct nx_fs_settling *settling, bool finish);
 
 /**
  * nx_fs_dig_holes() - give back the blocks of a file that hold only zeroes

@@ -7,6 +7,7 @@ set times agree in those to the nanosecond). The same rows, not asked to commit 
 end, must leave everything as it was. Each as an ordinary user and as root.
 """
 
+import errno
 import os
 import stat
 import subprocess
@@ -16,7 +17,7 @@ from pathlib import Path
 import actor
 import pytest
 from conftest import assert_nothing_left
-from manifest import assert_same, manifest
+from manifest import assert_same, line_in_time, manifest
 
 LONG = "n" * 255
 DEEP = "/".join(["d" * 200] * 25)  # 5,024 bytes: far longer than PATH_MAX
@@ -258,6 +259,25 @@ def test_no_private_attribute_of_the_layers_reaches_the_host(tree, run_box):
     assert not strange
     whiteouts = [path for path, entry in manifest(tree.ws).items() if entry.kind == "device"]
     assert not whiteouts
+
+
+@pytest.mark.parametrize("answer", [errno.ENOSYS, errno.EPERM], ids=["old-kernel", "filter"])
+def test_attributes_go_their_old_way_where_there_are_no_calls_for_them(tree, answer, nexbox):
+    program = tree.folder / "older_calls"
+    source = Path(__file__).with_name("older_calls.c")
+    subprocess.run(["cc", "-O1", "-Wall", "-Werror", "-o", program, source], check=True)
+    change = "echo new > files/attr; setfattr -x user.gone files/attr; setfattr -n user.made -v 2 files/attr;" \
+        " setfattr -n user.on-dir -v new dirs/full; setfattr -n user.alone -v 1 files/exec; ln -sfn plain links/to-file"
+    trees = []
+    for argv in (["sh", "-euc", change], [str(program), str(answer), nexbox, "run", "--commit", "--", "sh", "-euc", change]):
+        tree.lay_tree()
+        since = line_in_time(tree.folder)
+        done = tree.owner.run(argv, cwd=tree.ws)
+        assert done.returncode == 0, done.stderr
+        trees.append(manifest(tree.ws, since=since))
+        tree.put_away(f"was-{len(trees)}")
+    assert_same(*trees)
+    assert dict(trees[1][b"files/attr"].xattrs).keys() == {"user.note", "user.made"}
 
 
 def test_a_second_run_on_what_the_first_promoted_sees_it_and_promotes_on_top(tree, run_box):

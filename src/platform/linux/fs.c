@@ -282,6 +282,25 @@ int nx_fs_free_bytes(int fd, uint64_t *ret_bytes)
 	return 0;
 }
 
+/* Of Linux 6.13, with the same number everywhere; the headers may be older. */
+#define NX_SYS_SETXATTRAT 463
+#define NX_SYS_GETXATTRAT 464
+#define NX_SYS_LISTXATTRAT 465
+#define NX_SYS_REMOVEXATTRAT 466
+
+/* struct xattr_args of <linux/xattr.h> */
+struct xattr_value {
+	uint64_t at;
+	uint32_t size;
+	uint32_t flags;
+};
+
+/* Whether such a call is not to be had: a filter of seccomp's may say the latter. */
+static bool is_missing(long r)
+{
+	return r < 0 && (errno == ENOSYS || errno == EPERM);
+}
+
 /*
  * KERNEL < 6.13: there is no getxattrat(), and the calls that take a descriptor
  * refuse O_PATH and cannot name a symlink. So things are named through /proc: a
@@ -302,26 +321,79 @@ static const char *proc_path(char *path, size_t size, int dir_fd, const char *na
 	return path;
 }
 
-static ssize_t list_xattr(const char *path, bool itself, char *names, size_t size)
+#define PROC_PATH_SIZE (32 + NAME_MAX + 1)
+
+static ssize_t list_xattr(int dir_fd, const char *name, char *names, size_t size)
 {
-	return itself ? listxattr(path, names, size) : llistxattr(path, names, size);
+	char path[PROC_PATH_SIZE];
+	long r;
+
+	if (is_itself(name)) {
+		/* By the descriptor, unless it is one that only names. */
+		r = flistxattr(dir_fd, names, size);
+		return r >= 0 ? r :
+		                listxattr(proc_path(path, sizeof(path), dir_fd, name), names, size);
+	}
+	r = syscall(NX_SYS_LISTXATTRAT, dir_fd, name, AT_SYMLINK_NOFOLLOW, names, size);
+	if (!is_missing(r))
+		return r;
+	return llistxattr(proc_path(path, sizeof(path), dir_fd, name), names, size);
 }
 
-#define PROC_PATH_SIZE (32 + NAME_MAX + 1)
+static ssize_t get_xattr(int dir_fd, const char *name, const char *xattr, void *data, size_t size)
+{
+	struct xattr_value value = { .at = (uint64_t)(uintptr_t)data, .size = (uint32_t)size };
+	char path[PROC_PATH_SIZE];
+	long r;
+
+	if (is_itself(name))
+		return getxattr(proc_path(path, sizeof(path), dir_fd, name), xattr, data, size);
+	r = syscall(NX_SYS_GETXATTRAT, dir_fd, name, AT_SYMLINK_NOFOLLOW, xattr, &value,
+	            sizeof(value));
+	if (!is_missing(r))
+		return r;
+	return lgetxattr(proc_path(path, sizeof(path), dir_fd, name), xattr, data, size);
+}
+
+static int set_xattr(int dir_fd, const char *name, const char *xattr, const struct nx_buf *value)
+{
+	const char *data = value->size ? value->data : "";
+	struct xattr_value at = { .at = (uint64_t)(uintptr_t)data, .size = (uint32_t)value->size };
+	char path[PROC_PATH_SIZE];
+	long r;
+
+	if (is_itself(name))
+		return setxattr(proc_path(path, sizeof(path), dir_fd, name), xattr, data,
+		                value->size, 0);
+	r = syscall(NX_SYS_SETXATTRAT, dir_fd, name, AT_SYMLINK_NOFOLLOW, xattr, &at, sizeof(at));
+	if (!is_missing(r))
+		return (int)r;
+	return lsetxattr(proc_path(path, sizeof(path), dir_fd, name), xattr, data, value->size, 0);
+}
+
+static int remove_xattr(int dir_fd, const char *name, const char *xattr)
+{
+	char path[PROC_PATH_SIZE];
+	long r;
+
+	if (is_itself(name)) {
+		if (fremovexattr(dir_fd, xattr) == 0)
+			return 0;
+		return removexattr(proc_path(path, sizeof(path), dir_fd, name), xattr);
+	}
+	r = syscall(NX_SYS_REMOVEXATTRAT, dir_fd, name, AT_SYMLINK_NOFOLLOW, xattr);
+	if (!is_missing(r))
+		return (int)r;
+	return lremovexattr(proc_path(path, sizeof(path), dir_fd, name), xattr);
+}
 
 int nx_fs_list_xattr(int dir_fd, const char *name, struct nx_buf *names)
 {
-	char path[PROC_PATH_SIZE];
 	char few[512];
 	ssize_t n;
 
 	nx_buf_truncate(names, 0);
-	/* By the descriptor, unless it is one that only names. */
-	n = is_itself(name) ? flistxattr(dir_fd, few, sizeof(few)) : -1;
-	if (n >= 0)
-		return nx_buf_append(names, few, (size_t)n) ? 0 : -ENOMEM;
-	proc_path(path, sizeof(path), dir_fd, name);
-	n = list_xattr(path, is_itself(name), few, sizeof(few));
+	n = list_xattr(dir_fd, name, few, sizeof(few));
 	if (n >= 0)
 		return nx_buf_append(names, few, (size_t)n) ? 0 : -ENOMEM;
 	if (errno == EOPNOTSUPP)
@@ -329,13 +401,13 @@ int nx_fs_list_xattr(int dir_fd, const char *name, struct nx_buf *names)
 	while (errno == ERANGE) {
 		NX_AUTO_FREE char *many = NULL;
 
-		n = list_xattr(path, is_itself(name), NULL, 0);
+		n = list_xattr(dir_fd, name, NULL, 0);
 		if (n < 0)
 			return -errno;
 		many = malloc((size_t)n + 1);
 		if (!many)
 			return -ENOMEM;
-		n = list_xattr(path, is_itself(name), many, (size_t)n);
+		n = list_xattr(dir_fd, name, many, (size_t)n);
 		if (n >= 0)
 			return nx_buf_append(names, many, (size_t)n) ? 0 : -ENOMEM;
 	}
@@ -345,15 +417,12 @@ int nx_fs_list_xattr(int dir_fd, const char *name, struct nx_buf *names)
 int nx_fs_get_xattr(int dir_fd, const char *name, const char *xattr, struct nx_buf *value)
 {
 	NX_AUTO_FREE char *data = malloc(XATTR_SIZE_MAX);
-	char path[PROC_PATH_SIZE];
 	ssize_t n;
 
 	nx_buf_truncate(value, 0);
 	if (!data)
 		return -ENOMEM;
-	proc_path(path, sizeof(path), dir_fd, name);
-	n = is_itself(name) ? getxattr(path, xattr, data, XATTR_SIZE_MAX) :
-	                      lgetxattr(path, xattr, data, XATTR_SIZE_MAX);
+	n = get_xattr(dir_fd, name, xattr, data, XATTR_SIZE_MAX);
 	if (n < 0)
 		return -errno;
 	return nx_buf_append(value, data, (size_t)n) ? 0 : -ENOMEM;
@@ -361,18 +430,8 @@ int nx_fs_get_xattr(int dir_fd, const char *name, const char *xattr, struct nx_b
 
 int nx_fs_set_xattr(int dir_fd, const char *name, const char *xattr, const struct nx_buf *value)
 {
-	char path[PROC_PATH_SIZE];
-	int r;
+	int r = value ? set_xattr(dir_fd, name, xattr, value) : remove_xattr(dir_fd, name, xattr);
 
-	if (!value && is_itself(name) && fremovexattr(dir_fd, xattr) == 0)
-		return 0;
-	proc_path(path, sizeof(path), dir_fd, name);
-	if (value)
-		r = (is_itself(name) ? setxattr : lsetxattr)(path, xattr,
-		                                             value->size ? value->data : "",
-		                                             value->size, 0);
-	else
-		r = (is_itself(name) ? removexattr : lremovexattr)(path, xattr);
 	return r < 0 ? -errno : 0;
 }
 
@@ -438,11 +497,13 @@ void nx_fs_settle(int fd)
 	(void)ioctl(fd, NX_EXT4_IOC_ALLOC_DA_BLKS);
 }
 
+/* One after the other; several threads may do it at once. */
 static void *settle_all(void *argument)
 {
-	const struct nx_fs_settling *settling = argument;
+	struct nx_fs_settling *settling = argument;
+	size_t i;
 
-	for (size_t i = 0; i < settling->n_paths; i++) {
+	while ((i = atomic_fetch_add(&settling->next, 1)) < settling->n_paths) {
 		int fd = open_piece(settling->dir_fd, settling->paths[i], O_RDONLY | O_NONBLOCK);
 
 		if (fd < 0)
@@ -466,12 +527,14 @@ void nx_fs_settle_begin(struct nx_fs_settling *settling, int dir_fd, const char 
 	(void)pthread_sigmask(SIG_SETMASK, &all, &before);
 	settling->is_running = pthread_create(&settling->thread, NULL, settle_all, settling) == 0;
 	(void)pthread_sigmask(SIG_SETMASK, &before, NULL);
-	if (!settling->is_running)
-		(void)settle_all(settling);
 }
 
-void nx_fs_settle_end(struct nx_fs_settling *settling)
+void nx_fs_settle_end(struct nx_fs_settling *settling, bool finish)
 {
+	if (finish)
+		(void)settle_all(settling);
+	else
+		atomic_store(&settling->next, settling->n_paths);
 	if (settling->is_running)
 		(void)pthread_join(settling->thread, NULL);
 	settling->is_running = false;
