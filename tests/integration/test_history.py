@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from conftest import assert_nothing_left
 from manifest import assert_same, manifest
-from test_crash_sweep import CHANGE, TREE
+from every_kind import CHANGE, TREE
 
 DATED = 1700000000 * 10**9
 
