@@ -475,16 +475,31 @@ static int add_outside(struct nx_outcome *outcome, const char *place, const char
                        struct nexbox_error *err)
 {
 	size_t n = outcome->public.n_outside_writes;
+	const char *name = strcmp(path, ".") == 0 ? "" : path; /* the place itself */
 	char *joined = nx_arena_alloc(&outcome->arena, strlen(place) + strlen(path) + 2);
 
 	if (!joined || !nx_grow(&outcome->outside_writes, &outcome->outside_capacity, n,
 	                        sizeof(*outcome->outside_writes)))
 		return nx_nomem(err, "outcome");
-	(void)sprintf(joined, "%s/%s", place, path);
+	(void)sprintf(joined, "%s%s%s", place, *name ? "/" : "", name);
 	outcome->outside_writes[n] = joined;
 	outcome->public.outside_writes = outcome->outside_writes;
 	outcome->public.n_outside_writes = n + 1;
 	return 0;
+}
+
+/*
+ * The upper of somebody else's folder is the caller's own, who could not give it to
+ * him; and neither can the command.
+ */
+static void disregard_owner(int upper_fd, struct stat *root)
+{
+	struct stat st;
+
+	if (geteuid() == 0 || fstat(upper_fd, &st) < 0)
+		return;
+	root->st_uid = st.st_uid;
+	root->st_gid = st.st_gid;
 }
 
 /* What went to one place whose writes are thrown away. */
@@ -494,17 +509,20 @@ static int find_outside_in(struct run *run, const struct nx_cow_place *place,
 	NX_CLEANUP(nx_changeset_fini) struct nx_changeset changeset = { 0 };
 	NX_AUTO_FD upper_fd = nx_fs_open(run->end.scratch_fd, place->upper, O_RDONLY | O_DIRECTORY);
 	NX_AUTO_FD host_fd = open(place->path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	struct stat root;
 	struct nx_comparison comparison = {
 		.strategy = run->tier->layer,
 		.upper_fd = upper_fd,
+		.root = &root,
 		.workspace_fd = host_fd,
 		.workspace = place->path,
 		.flags = NX_CHANGESET_QUICK,
 	};
 	int r;
 
-	if (upper_fd < 0 || host_fd < 0)
+	if (upper_fd < 0 || host_fd < 0 || fstat(host_fd, &root) < 0)
 		return 0; /* this place could not be had, and was read-only */
+	disregard_owner(upper_fd, &root);
 	r = nx_changeset_read(&changeset, &comparison, err);
 	for (size_t i = 0; r == 0 && i < changeset.n_changes; i++)
 		r = add_outside(run->outcome, place->path, changeset.changes[i].entry.path, err);
