@@ -67,6 +67,8 @@ static const char *const dropped[] = {
 	"NPM_CONFIG__AUTH*",
 	"npm_config__auth*",
 	"NETRC",
+	/* of the box that this one is started in */
+	"NEXBOX_POLICY",
 	/* would run the host's code, or ours, in places where none is expected */
 	"LD_PRELOAD",
 	"LD_AUDIT",

@@ -16,6 +16,7 @@
 #include "core/clone.h"
 #include "core/gitdir.h"
 #include "core/names.h"
+#include "core/note.h"
 #include "core/promote.h"
 #include "core/recover.h"
 #include "core/remove.h"
@@ -133,6 +134,7 @@ static int start(struct run *run, struct nexbox_error *err)
 static int launch(struct run *run, struct nexbox_error *err)
 {
 	struct nx_outcome *outcome = run->outcome;
+	NX_CLEANUP(nx_buf_fini) struct nx_buf note = NX_BUF_INIT;
 	struct nx_launch launch = {
 		.strategy = run->strategy,
 		.workspace = run->spec.workspace,
@@ -149,6 +151,10 @@ static int launch(struct run *run, struct nexbox_error *err)
 	int r = nx_supervisor_new(run->options, &outcome->kept_stdout, &outcome->kept_stderr,
 	                          &launch, &run->supervisor, err);
 
+	nx_note_write(&run->spec, &note);
+	if (r == 0 && note.failed)
+		r = nx_nomem(err, "note");
+	launch.note = note.data;
 	return r < 0 ? r : run->tier->launch(run->enclave, &launch, err);
 }
 

@@ -215,6 +215,9 @@ struct nx_strategy {
 /* nexbox_error.where of a failure that another strategy may not have. */
 #define NX_WHERE_VIEW "view"
 
+/* Tells the command where the note about its limits is. */
+#define NX_NOTE_VARIABLE "NEXBOX_POLICY"
+
 /** enum nx_launch_flags - bits of nx_launch.flags */
 enum nx_launch_flags {
 	NX_LAUNCH_TERMINAL = 1u << 0, /* give the command a terminal of the enclave's own */
@@ -233,6 +236,8 @@ enum nx_launch_flags {
  *                NULL when there is none, or the view covers it
  * @secret_homes: where credentials are looked for and hidden; ends early with NULL
  * @grants:       array of @n_grants, paths absolute
+ * @note:         what the command is told of its limits: the tier adds what is its own,
+ *                and lays it into a file that NX_NOTE_VARIABLE names
  * @stdin_fd:     what the command reads; -1: nothing
  * @stdout_fd:    the writing end of a pipe; -1 with a terminal
  * @stderr_fd:    likewise; with a terminal -1 unless it goes elsewhere
@@ -252,6 +257,7 @@ struct nx_launch {
 	const char *secret_homes[2];
 	const struct nexbox_grant *grants;
 	size_t n_grants;
+	const char *note;
 	int stdin_fd;
 	int stdout_fd;
 	int stderr_fd;

@@ -792,9 +792,12 @@ static void writes_to_places_that_are_thrown_away_are_listed(void **state)
 	char home[300];
 	char expected[320];
 	struct nx_cow_place place = { .path = home, .upper = "undo" };
+	struct stat st;
 
 	PLAY(EXITS(.exit_code = 0));
 	(void)snprintf(home, sizeof(home), "%s/upper", scratch->path);
+	assert_int_equal(stat(home, &st), 0);
+	assert_int_equal(fchmod(scratch->undo_fd, st.st_mode & 07777), 0);
 	(void)snprintf(expected, sizeof(expected), "%s/.npmrc", home);
 	nx_fake_script.scratch_fd = scratch->fd;
 	nx_fake_script.places = &place;

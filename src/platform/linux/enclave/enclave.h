@@ -43,6 +43,7 @@ struct nx_enclave {
 	int ruleset_fd;      /* landlock tier: what the command may open; else -1 */
 	int level;           /* landlock tier: of Landlock */
 	struct nx_buf plan;
+	struct nx_buf note; /* landlock tier: for the command, until there is a session */
 	struct nx_plan_cow cow;
 	struct nx_limiter limiter;
 };

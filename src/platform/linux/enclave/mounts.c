@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "base/io.h"
 #include "platform/linux/view/overlay.h"
 
 /* mount(2)'s constants, whose header does not go together with sys/mount.h. */
@@ -104,6 +105,15 @@ static int make_file(const char *path)
 	NX_AUTO_FD fd = open(path, O_WRONLY | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0644);
 
 	return fd < 0 ? -errno : 0;
+}
+
+/* For reading only; who may change it all the same has the right to. */
+static int make_text(const char *path, const char *text, const char *more)
+{
+	NX_AUTO_FD fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0444);
+	int r = fd < 0 ? -errno : nx_write_all(fd, text, strlen(text));
+
+	return r < 0 ? r : nx_write_all(fd, more, strlen(more));
 }
 
 /*
@@ -275,6 +285,7 @@ static int apply(struct nx_mounts *mounts, const struct nx_plan *plan, const str
 	const char *b = nx_plan_string(plan, op->b);
 	bool recursive = op->flags & NX_OP_RECURSIVE;
 	int *slot = &mounts->slots[op->slot];
+	uint32_t more;
 
 	switch ((enum nx_op_kind)op->kind) {
 	case NX_OP_PRIVATE:
@@ -303,6 +314,9 @@ static int apply(struct nx_mounts *mounts, const struct nx_plan *plan, const str
 		return make_way(a);
 	case NX_OP_FILE:
 		return make_file(a);
+	case NX_OP_TEXT:
+		more = *slot >= 0 ? op->c : op->n;
+		return make_text(a, b, more ? nx_plan_string(plan, more) : "");
 	case NX_OP_SYMLINK:
 		return symlink(b, a) < 0 ? -errno : 0;
 	case NX_OP_ATTACH:

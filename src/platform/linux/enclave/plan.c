@@ -57,6 +57,33 @@ uint32_t nx_plan_put_strings(struct nx_buf *plan, const char *const *strings)
 	return nx_plan_put(plan, offsets, (n + 1) * sizeof(*offsets));
 }
 
+/* Whether "NAME=VALUE" is about @name. */
+static bool is_about(const char *entry, const char *name)
+{
+	size_t n = strlen(name);
+
+	return strncmp(entry, name, n) == 0 && entry[n] == '=';
+}
+
+uint32_t nx_plan_put_environment(struct nx_buf *plan, const char *const *envp, const char *note)
+{
+	NX_CLEANUP(nx_buf_fini) struct nx_buf variable = NX_BUF_INIT;
+	NX_AUTO_FREE const char **all = NULL;
+	bool is_set = false;
+	size_t n = 0;
+
+	for (; envp[n]; n++)
+		is_set = is_set || is_about(envp[n], NX_NOTE_VARIABLE);
+	all = calloc(n + 2, sizeof(*all));
+	if (!all || !nx_buf_printf(&variable, NX_NOTE_VARIABLE "=%s", note)) {
+		plan->failed = true;
+		return 0;
+	}
+	memcpy(all, envp, n * sizeof(*all));
+	all[n] = is_set ? NULL : variable.data;
+	return nx_plan_put_strings(plan, all);
+}
+
 static uint32_t flags_of(const struct nx_launch *launch)
 {
 	uint32_t flags = 0;
@@ -468,21 +495,66 @@ static uint32_t add_cows_on_disk(struct builder *b)
 	return add_cows(b, layers);
 }
 
+/* Whether somebody's files are to be seen in a private place. */
+static bool is_taken(const struct nx_launch *launch, const char *path)
+{
+	bool taken = !is_dir(path) || (launch->home && nx_path_is_below(launch->home, path)) ||
+	             nx_path_is_below(launch->workspace, path);
+
+	for (size_t i = 0; i < launch->n_grants; i++)
+		taken = taken || nx_path_is_below(launch->grants[i].path, path);
+	return taken;
+}
+
 /* A private place that is on nobody's way while the layers are made in it. */
 static const char *choose_scratch(const struct nx_launch *launch)
 {
-	for (size_t i = 0; i < NX_ARRAY_SIZE(private_places); i++) {
-		const char *path = private_places[i].path;
-		bool taken = !is_dir(path) ||
-		             (launch->home && nx_path_is_below(launch->home, path)) ||
-		             nx_path_is_below(launch->workspace, path);
-
-		for (size_t k = 0; k < launch->n_grants; k++)
-			taken = taken || nx_path_is_below(launch->grants[k].path, path);
-		if (!taken)
-			return path;
-	}
+	for (size_t i = 0; i < NX_ARRAY_SIZE(private_places); i++)
+		if (!is_taken(launch, private_places[i].path))
+			return private_places[i].path;
 	return NULL;
+}
+
+/* The note lies where nothing of the user's can cover it, and /tmp is to be empty. */
+static const char *choose_note(const struct nx_launch *launch)
+{
+	return is_taken(launch, "/run") ? "/dev/nex-box-policy.txt" : "/run/nex-box-policy.txt";
+}
+
+/* What is writable besides the workspace, and where that is said. */
+static void add_note(struct builder *b, uint32_t home_slot)
+{
+	const struct nx_launch *launch = b->launch;
+	NX_CLEANUP(nx_buf_fini) struct nx_buf text = NX_BUF_INIT;
+	struct nx_op op = { .kind = NX_OP_TEXT,
+		            .slot = home_slot,
+		            .a = nx_plan_put_string(b->out, choose_note(launch)) };
+
+	nx_buf_puts(&text, launch->note);
+	nx_buf_puts(&text, "Private, empty at the start, and thrown away: /dev/shm");
+	for (size_t i = 0; i < NX_ARRAY_SIZE(private_places); i++)
+		if (strcmp(private_places[i].path, "/dev") != 0 && is_dir(private_places[i].path))
+			nx_buf_printf(&text, ", %s", private_places[i].path);
+	nx_buf_puts(&text, ".\n");
+	b->failed = b->failed || text.failed;
+	op.b = nx_plan_put_string(b->out, text.data ? text.data : "");
+	if (launch->home) {
+		nx_buf_truncate(&text, 0);
+		nx_buf_printf(&text,
+		              "The home directory '%s' is a copy: writable, and thrown away.\n",
+		              nx_quote(launch->home));
+		op.c = nx_plan_put_string(b->out, text.data ? text.data : "");
+		nx_buf_truncate(&text, 0);
+		nx_buf_puts(&text,
+		            "In the home directory, only these can be written to, and are empty "
+		            "and thrown away:");
+		for (size_t i = 0; i < NX_ARRAY_SIZE(caches); i++)
+			nx_buf_printf(&text, " ~/%s", caches[i]);
+		nx_buf_puts(&text, ".\n");
+		op.n = nx_plan_put_string(b->out, text.data ? text.data : "");
+		b->failed = b->failed || text.failed;
+	}
+	add_op(b, op);
 }
 
 /*
@@ -714,6 +786,7 @@ static void build_tree(struct builder *b, const struct nx_table *table, bool net
 	add(b, NX_OP_READ_ONLY, 0, 0, NULL);
 	attach_private_places(b, place_slots, shm_slot, device_slots);
 	attach_places(b, false);
+	add_note(b, home_slot);
 	for (size_t i = 0; launch->home && i < NX_ARRAY_SIZE(caches); i++) {
 		const char *path = format(b, format(b, launch->home, "/"), caches[i]);
 
@@ -775,7 +848,7 @@ int nx_plan_build(const struct nx_launch *launch, bool net_host, struct nx_plan_
 		return r;
 	nx_plan_begin(&plan, out, launch);
 	plan.argv = nx_plan_put_strings(out, launch->argv);
-	plan.envp = nx_plan_put_strings(out, launch->envp);
+	plan.envp = nx_plan_put_environment(out, launch->envp, choose_note(launch));
 	plan.path = nx_plan_put_string(out, path_of(launch->envp));
 	plan.directory = nx_plan_put_string(out, launch->directory);
 	plan.workspace = nx_plan_put_string(out, launch->workspace);
@@ -804,6 +877,7 @@ static const char *const words[] = {
 	[NX_OP_TMPFS] = "cannot mount a tmpfs at '%s'",
 	[NX_OP_WAY] = "cannot make the folder '%s' in the box",
 	[NX_OP_FILE] = "cannot make the file '%s' in the box",
+	[NX_OP_TEXT] = "cannot write the file '%s' in the box",
 	[NX_OP_SYMLINK] = "cannot make the link '%s' in the box",
 	[NX_OP_ATTACH] = "cannot mount at '%s'",
 	[NX_OP_ATTRIBUTES] = "cannot make a mount harmless",

@@ -47,6 +47,8 @@ enum nx_op_kind {
 	NX_OP_TMPFS,      /* a tmpfs at @a with mode @n */
 	NX_OP_WAY,        /* make the folders of @a, in a private place */
 	NX_OP_FILE,       /* make the empty file @a, in a private place */
+	NX_OP_TEXT,       /* make the file @a: the text @b, then @c if the slot is filled, else
+			   * the text @n */
 	NX_OP_SYMLINK,    /* make the symlink @a to @b */
 	NX_OP_ATTACH,     /* mount the slot at @a */
 	NX_OP_ATTRIBUTES, /* set attributes @n on the slot's mount; NX_OP_RECURSIVE */
@@ -164,6 +166,17 @@ uint32_t nx_plan_put_string(struct nx_buf *plan, const char *s);
  * Context: any thread.
  */
 uint32_t nx_plan_put_strings(struct nx_buf *plan, const char *const *strings);
+
+/**
+ * nx_plan_put_environment() - likewise, the environment, with where the note is
+ * @plan: (borrowed)
+ * @envp: (borrowed) ends with NULL
+ * @note: (borrowed) path of the note, unless @envp says something else
+ *
+ * Return: as nx_plan_put_strings().
+ * Context: any thread.
+ */
+uint32_t nx_plan_put_environment(struct nx_buf *plan, const char *const *envp, const char *note);
 
 /**
  * nx_plan_end() - the plan is complete

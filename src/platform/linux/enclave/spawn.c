@@ -585,6 +585,7 @@ struct nx_enclave *nx_enclave_free(struct nx_enclave *enclave)
 	nx_close_p(&enclave->pid_fd);
 	nx_close_p(&enclave->ruleset_fd);
 	nx_buf_fini(&enclave->plan);
+	nx_buf_fini(&enclave->note);
 	nx_arena_fini(&enclave->cow.arena);
 	free(enclave->cow.places);
 	free(enclave);

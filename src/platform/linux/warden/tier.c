@@ -9,6 +9,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/io.h"
 #include "base/path.h"
 #include "platform/linux/enclave/landlock.h"
 #include "platform/linux/warden/rules.h"
@@ -17,6 +18,7 @@
 /* The private folders in the session, in place of /tmp and of the home directory. */
 #define TMP_NAME "tmp"
 #define HOME_NAME "home"
+#define NOTE_NAME "policy.txt"
 
 const struct nx_first nx_first_of_landlock = {
 	.name = "nxwarden",
@@ -154,17 +156,27 @@ static uint32_t put_variable(struct nx_buf *out, const char *entry, const struct
 	return nx_plan_put_string(out, text.data ? text.data : "");
 }
 
+static uint32_t put_note_variable(struct nx_buf *out, const struct nx_launch *launch)
+{
+	NX_CLEANUP(nx_buf_fini) struct nx_buf text = NX_BUF_INIT;
+
+	if (!nx_buf_printf(&text, NX_NOTE_VARIABLE "=%s/" NOTE_NAME, launch->session))
+		out->failed = true;
+	return nx_plan_put_string(out, text.data ? text.data : "");
+}
+
 static uint32_t put_environment(struct nx_buf *out, const struct nx_launch *launch,
                                 const char *view, uint32_t *ret_path)
 {
 	NX_AUTO_FREE uint32_t *offsets = NULL;
 	bool has_tmpdir = false;
+	bool has_note = false;
 	size_t n = 0;
 	size_t used = 0;
 
 	while (launch->envp[n])
 		n++;
-	offsets = calloc(n + 2, sizeof(*offsets));
+	offsets = calloc(n + 3, sizeof(*offsets));
 	if (!offsets) {
 		out->failed = true;
 		return 0;
@@ -177,10 +189,13 @@ static uint32_t put_environment(struct nx_buf *out, const struct nx_launch *laun
 		if (is_variable(launch->envp[i], "PATH"))
 			*ret_path = offsets[used] + (uint32_t)strlen("PATH=");
 		has_tmpdir |= is_variable(launch->envp[i], "TMPDIR");
+		has_note |= is_variable(launch->envp[i], NX_NOTE_VARIABLE);
 		used++;
 	}
 	if (!has_tmpdir)
 		offsets[used++] = put_variable(out, "TMPDIR=", launch, view);
+	if (!has_note)
+		offsets[used++] = put_note_variable(out, launch);
 	return nx_plan_put(out, offsets, (used + 1) * sizeof(*offsets));
 }
 
@@ -218,12 +233,29 @@ static int build_plan(const struct nx_launch *launch, struct nx_buf *out, struct
 	return directory.failed ? nx_nomem(err, "plan") : nx_plan_end(&plan, out, err);
 }
 
+/* What is otherwise than it would be with namespaces. */
+static int write_note(struct nx_buf *note, const struct nx_launch *launch, bool net_host,
+                      struct nexbox_error *err)
+{
+	nx_buf_puts(note, launch->note);
+	nx_buf_printf(note, "The view lies at '%s/" NX_TREE_NAME "', where you start; ",
+	              nx_quote(launch->session));
+	nx_buf_puts(note, "the workspace's own path cannot be read. Private, empty at the start, and "
+	                  "thrown away: $TMPDIR and $HOME. There is no /tmp.\n"
+	                  "System V IPC and POSIX message queues: none.");
+	nx_buf_puts(note, net_host ? " Unix sockets: pairs only.\n" :
+	                             " Sockets: none but pairs, not even a loopback.\n");
+	return note->failed ? nx_nomem(err, "note") : 0;
+}
+
 static int launch(struct nx_enclave *enclave, const struct nx_launch *launch,
                   struct nexbox_error *err)
 {
 	uint32_t flags = 0;
 	int r = build_plan(launch, &enclave->plan, err);
 
+	if (r == 0)
+		r = write_note(&enclave->note, launch, enclave->flags & NX_START_NET_HOST, err);
 	if (r == 0)
 		r = nx_enclave_launch(enclave, launch, err);
 	if (r < 0)
@@ -261,6 +293,20 @@ static int make_private(const struct nx_enclave *enclave, const struct nx_view *
 	return 0;
 }
 
+static int lay_note(const struct nx_enclave *enclave, const struct nx_view *view,
+                    struct nexbox_error *err)
+{
+	NX_AUTO_FD fd = openat(view->session_fd, NOTE_NAME,
+	                       O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0444);
+	int r = fd < 0 ? -errno : nx_write_all(fd, enclave->note.data, enclave->note.size);
+
+	if (r == 0)
+		r = nx_landlock_grant(enclave->ruleset_fd, enclave->level, fd, NX_LANDLOCK_READ);
+	return r < 0 ? nx_fail(err, NEXBOX_E_SYSTEM, -r, "store", "cannot write a file in '%s'",
+	                       nx_quote(view->session)) :
+	               0;
+}
+
 static int show(struct nx_enclave *enclave, const struct nx_view *view, struct nexbox_error *err)
 {
 	NX_AUTO_FD tmp_fd = -1;
@@ -275,6 +321,8 @@ static int show(struct nx_enclave *enclave, const struct nx_view *view, struct n
 	r = make_private(enclave, view, TMP_NAME, &tmp_fd, err);
 	if (r == 0)
 		r = make_private(enclave, view, HOME_NAME, &home_fd, err);
+	if (r == 0)
+		r = lay_note(enclave, view, err);
 	if (r < 0)
 		return r;
 	fds[2] = tmp_fd;
