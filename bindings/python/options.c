@@ -21,7 +21,9 @@ enum kind {
 	KIND_WAKE,    /* true: run signal handlers while waiting */
 };
 
-#define FIELD(name) offsetof(struct nexbox_run_options, name)
+#define FIELD(name) offsetof(struct nexbox_run_options, name), 0
+#define COUNTED(name) \
+	offsetof(struct nexbox_run_options, name), offsetof(struct nexbox_run_options, n_##name)
 
 static const struct {
 	const char *name;
@@ -33,7 +35,7 @@ static const struct {
 	{ "require", KIND_U32, FIELD(require) },
 	{ "argv", KIND_STRINGS, FIELD(argv) },
 	{ "envp", KIND_STRINGS, FIELD(envp) },
-	{ "env_set", KIND_COUNTED, FIELD(env_set), FIELD(n_env_set) },
+	{ "env_set", KIND_COUNTED, COUNTED(env_set) },
 	{ "workspace", KIND_STRING, FIELD(workspace) },
 	{ "cwd", KIND_STRING, FIELD(cwd) },
 	{ "home", KIND_STRING, FIELD(home) },
@@ -50,14 +52,14 @@ static const struct {
 	{ "disk_max_bytes", KIND_U64, FIELD(disk_max_bytes) },
 	{ "on_conflict", KIND_U32, FIELD(on_conflict) },
 	{ "guard", KIND_U32, FIELD(guard) },
-	{ "allow_guarded", KIND_COUNTED, FIELD(allow_guarded), FIELD(n_allow_guarded) },
-	{ "include", KIND_COUNTED, FIELD(include), FIELD(n_include) },
-	{ "exclude", KIND_COUNTED, FIELD(exclude), FIELD(n_exclude) },
-	{ "commit_on", KIND_CODES, FIELD(commit_on), FIELD(n_commit_on) },
+	{ "allow_guarded", KIND_COUNTED, COUNTED(allow_guarded) },
+	{ "include", KIND_COUNTED, COUNTED(include) },
+	{ "exclude", KIND_COUNTED, COUNTED(exclude) },
+	{ "commit_on", KIND_CODES, COUNTED(commit_on) },
 	{ "stdin_fd", KIND_I32, FIELD(stdin_fd) },
 	{ "control_fd", KIND_I32, FIELD(control_fd) },
-	{ "on_output", KIND_OUTPUT, 0 },
-	{ "run_signal_handlers", KIND_WAKE, 0 },
+	{ "on_output", KIND_OUTPUT, 0, 0 },
+	{ "run_signal_handlers", KIND_WAKE, 0, 0 },
 };
 
 /* The thread is without the GIL; gives it back while Python runs. */

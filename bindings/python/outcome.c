@@ -73,6 +73,22 @@ static PyObject *passed_over_at(const void *passed_over, size_t i)
 	                     path_of(over->reason));
 }
 
+/* A figure that is not known is None. */
+static PyObject *figure_of(uint64_t figure)
+{
+	if (figure == UINT64_MAX)
+		Py_RETURN_NONE;
+	return PyLong_FromUnsignedLongLong(figure);
+}
+
+static PyObject *limit_at(const void *limits, size_t i)
+{
+	const struct nexbox_limit_report *report = (const struct nexbox_limit_report *)limits + i;
+
+	return Py_BuildValue("(IINN)", (unsigned int)report->limit, (unsigned int)report->held_by,
+	                     figure_of(report->max), figure_of(report->peak));
+}
+
 static PyObject *string_at(const void *strings, size_t i)
 {
 	return path_of(((const char *const *)strings)[i]);
@@ -109,6 +125,7 @@ static int put_number(PyObject *dict, const char *name, int64_t number)
 }
 
 #define NUMBER(field) (put_number(dict, #field, (int64_t)outcome->field) < 0)
+#define FIGURE(field) (put(dict, #field, figure_of(outcome->field)) < 0)
 #define PATH(field) (put(dict, #field, path_of(outcome->field)) < 0)
 #define LIST(field, at) (put(dict, #field, list_of(outcome->field, outcome->n_##field, at)) < 0)
 
@@ -119,7 +136,8 @@ static int put_numbers(PyObject *dict, const struct nexbox_outcome *outcome)
 	       NUMBER(duration_ms) || NUMBER(clone_duration_micros) ||
 	       NUMBER(diff_duration_micros) || NUMBER(commit_duration_micros) ||
 	       NUMBER(guarantees) || NUMBER(commit_status) || NUMBER(stdout_truncated) ||
-	       NUMBER(stderr_truncated);
+	       NUMBER(stderr_truncated) || FIGURE(cpu_time_micros) || FIGURE(peak_memory_bytes) ||
+	       FIGURE(bytes_written) || FIGURE(processes);
 }
 
 static int put_texts(PyObject *dict, const struct nexbox_outcome *outcome)
@@ -135,7 +153,8 @@ static int put_lists(PyObject *dict, const struct nexbox_outcome *outcome)
 	return LIST(command, string_at) || LIST(conflicts, objection_at) ||
 	       LIST(guarded, objection_at) || LIST(left_out, objection_at) ||
 	       LIST(entries, entry_at) || LIST(denied, string_at) ||
-	       LIST(outside_writes, string_at) || LIST(passed_over, passed_over_at);
+	       LIST(outside_writes, string_at) || LIST(passed_over, passed_over_at) ||
+	       LIST(limits, limit_at);
 }
 
 PyObject *nx_py_outcome(const struct nexbox_outcome *outcome)

@@ -12,6 +12,8 @@ from pathlib import Path
 import pytest
 
 import nex_box
+from conftest import PROJECT
+from nex_box import _native, _words
 from nex_box._call import LATER, PROGRAM, RunOptions
 
 # Options of the command line that say how the program talks; a module does not talk.
@@ -97,6 +99,9 @@ SAME = [
 def without_chance(document):
     for key in ("box", "duration_ms", "clone_duration_micros", "diff_duration_micros", "commit_duration_micros"):
         del document[key]
+    for limit in document["limits"].values():
+        limit["peak"] = type(limit["peak"]).__name__
+    document["usage"] = {name: type(value).__name__ for name, value in document["usage"].items()}
     return document
 
 
@@ -116,6 +121,71 @@ def test_to_dict_is_the_document_of_the_program(command, commit, keeping):
     ours = nex_box.run(command, commit=commit)
     assert without_chance(json.loads(json.dumps(ours.to_dict()))) == without_chance(json.loads(theirs))
     assert list(ours.to_dict()) == list(json.loads(theirs)), "the order of the keys"
+
+
+LIMITS = {"memory": "1G", "pids": 100, "cpus": 1.5, "cpu_time": 20, "disk": "1G"}
+
+
+def test_limits_are_reported_as_the_program_does(keeping):
+    """Not every host can hold them all, so that they are asked for by best effort."""
+    words = [word for name, value in LIMITS.items() for word in (f"--{name.replace('_', '-')}", str(value))]
+    command = ["sh", "-c", "head -c 5000000 /dev/zero > file"]
+    theirs = json.loads(
+        subprocess.run([PROGRAM, "run", "-q", "--json", "--best-effort", *words, "--", *command], stdout=subprocess.PIPE).stdout
+    )
+    ours = nex_box.run(command, best_effort=True, **LIMITS)
+    assert list(ours.limits) == list(theirs["limits"]) and len(ours.limits) == 5
+    assert without_chance(json.loads(json.dumps(ours.to_dict()))) == without_chance(theirs)
+    disk = ours.limits["disk"]
+    assert disk.limit == 1 << 30 and disk.held_by == "watch" and (disk.peak is None or disk.peak >= 0)
+    assert ours.limits["cpus"].limit == 1500 and ours.limits["cpu-time"].limit == 20000
+    assert ours.usage.bytes_written >= 0 and ours.usage.cpu_time_ms >= 0 and ours.usage.peak_memory_bytes > 100_000
+    assert "peak_memory_bytes" in repr(ours.usage) and "held by watch" in repr(disk)
+
+
+def header():
+    return (PROJECT / "include/nexbox/nexbox.h").read_text()
+
+
+def fields_of(struct):
+    (body,) = re.findall(rf"^struct {struct} {{\n(.*?)^}};", header(), re.M | re.S)
+    return set(re.findall(r"(\w+)(?:\[\w+\])?;", re.sub(r"/\*.*?\*/", "", body, flags=re.S))) - {"size", "reserved_zero"}
+
+
+def test_every_field_of_the_outcome_comes_over(ws):
+    _, raw = _native.run({"argv": [b"true"], "helper": os.fsencode(PROGRAM), "flags": _native.RUN_CAPTURE})
+    fields = {re.sub("_data$", "", name) for name in fields_of("nexbox_outcome") if not re.match("n_|.*_size_bytes$", name)}
+    assert fields == set(raw) and len(fields) > 30
+
+
+def test_every_field_of_the_options_can_be_given():
+    source = (PROJECT / "bindings/python/options.c").read_text()
+    rows = set(re.findall(r'^\t{ "(\w+)", KIND', source, re.M))
+    # Output is kept, and handed to a callback: it goes to no descriptor. Callbacks are no fields here.
+    fields = {name for name in fields_of("nexbox_run_options") if not name.startswith("n_")}
+    assert fields - {"stdout_fd", "stderr_fd", "userdata"} == rows - {"on_output", "run_signal_handlers"}
+    assert len(rows) > 25
+
+
+WORDS = {
+    "errc": _words.ERRORS,
+    "entry_kind": _words.KINDS,
+    "file_type": _words.TYPES,
+    "what": _words.WHAT,
+    "commit_status": _words.COMMITS,
+    "limit": _words.LIMITS,
+    "holder": _words.HOLDERS,
+    "stream": _words.STREAMS,
+}
+
+
+@pytest.mark.parametrize("name", WORDS)
+def test_every_number_of_the_header_has_its_word(name):
+    (body,) = re.findall(rf"^enum nexbox_{name} {{\n(.*?)^}};", header(), re.M | re.S)
+    found = re.findall(r"^\tNEXBOX_(\w+) = ([0-9u< ]+)", body, re.M)
+    numbers = {eval(number.replace("u", "")): word.lower().replace("_", "-") for word, number in found}
+    assert set(numbers) == set(WORDS[name])
+    assert all(numbers[number].endswith(word) for number, word in WORDS[name].items())
 
 
 def test_a_conflict_is_reported_as_the_program_does(keeping):

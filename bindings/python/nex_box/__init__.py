@@ -29,7 +29,7 @@ from ._errors import (
 )
 from ._many import Outcomes, map, run_async
 from ._native import VERSION as __version__
-from ._outcome import DiffEntry, Objection, SandboxOutcome, Side, WorkspaceDiff
+from ._outcome import DiffEntry, Limit, Objection, SandboxOutcome, Side, Usage, WorkspaceDiff
 
 __all__ = [
     "Busy",
@@ -40,6 +40,7 @@ __all__ = [
     "DiffEntry",
     "Error",
     "InvalidArgument",
+    "Limit",
     "Objection",
     "OutOfMemory",
     "Outcomes",
@@ -49,6 +50,7 @@ __all__ = [
     "Side",
     "SystemFailure",
     "Unsupported",
+    "Usage",
     "WorkspaceDiff",
     "__version__",
     "map",

@@ -252,6 +252,65 @@ class Objection(_Record):
         return words
 
 
+class Limit(_Record):
+    """A limit that was asked for, and how far the box went.
+
+    Attributes:
+        limit: what was allowed: bytes ("memory", "disk"), processes and threads ("pids"),
+            thousandths of a processor ("cpus"), milliseconds of processor time ("cpu-time").
+        peak: the most that was used, in the same unit; None when it is not known.
+        held_by: "kernel", "watch" (nex-box looks now and then, and ends the box), or, only with
+            best_effort, "nobody".
+    """
+
+    __slots__ = ("limit", "peak", "held_by")
+    limit: Optional[int]
+    peak: Optional[int]
+    held_by: str
+
+    def __init__(self, raw: Tuple[Any, ...]) -> None:
+        _, held_by, self.limit, self.peak = raw
+        self.held_by = _words.HOLDERS[held_by]
+
+    def __repr__(self) -> str:
+        return f"<Limit {self.limit}, peak {self.peak}, held by {self.held_by}>"
+
+    def to_dict(self) -> Json:
+        """The limit as it stands in the document."""
+        return {"limit": self.limit, "peak": self.peak, "held_by": self.held_by}
+
+
+class Usage(_Record):
+    """What a box has used; None is "not known".
+
+    Attributes:
+        cpu_time_ms: processor time of all that ran in it, milliseconds.
+        peak_memory_bytes: of the box where a control group counted it, else of its largest process.
+        bytes_written: to disks, rewriting included.
+        processes: the most that there were at once, threads included.
+    """
+
+    __slots__ = ("cpu_time_ms", "peak_memory_bytes", "bytes_written", "processes")
+    cpu_time_ms: Optional[int]
+    peak_memory_bytes: Optional[int]
+    bytes_written: Optional[int]
+    processes: Optional[int]
+
+    def __init__(self, raw: Dict[str, Any]) -> None:
+        micros = raw["cpu_time_micros"]
+        self.cpu_time_ms = None if micros is None else micros // 1000
+        self.peak_memory_bytes = raw["peak_memory_bytes"]
+        self.bytes_written = raw["bytes_written"]
+        self.processes = raw["processes"]
+
+    def __repr__(self) -> str:
+        return f"<Usage {', '.join(f'{name} {getattr(self, name)}' for name in self.__slots__)}>"
+
+    def to_dict(self) -> Json:
+        """The figures as they stand in the document."""
+        return {name: getattr(self, name) for name in self.__slots__}
+
+
 class SandboxOutcome(_Record, Generic[Text]):
     """Everything that a run reports.
 
@@ -288,6 +347,8 @@ class SandboxOutcome(_Record, Generic[Text]):
         stderr: likewise.
         stdout_truncated: whether more came than output_max.
         stderr_truncated: likewise.
+        limits: {name: Limit} of those that were asked for; the names are those of limits_hit, and "cpus".
+        usage: what the box has used: processor time, memory, bytes written, processes.
     """
 
     __slots__ = (
@@ -323,6 +384,8 @@ class SandboxOutcome(_Record, Generic[Text]):
         "stderr",
         "stdout_truncated",
         "stderr_truncated",
+        "limits",
+        "usage",
     )
     box: Optional[str]
     command: List[str]
@@ -356,6 +419,8 @@ class SandboxOutcome(_Record, Generic[Text]):
     stderr: Text
     stdout_truncated: bool
     stderr_truncated: bool
+    limits: Dict[str, Limit]
+    usage: Usage
 
     def __init__(self, raw: Dict[str, Any], *, text: bool = True) -> None:
         bits = raw["guarantees"]
@@ -397,6 +462,8 @@ class SandboxOutcome(_Record, Generic[Text]):
         self.stderr = err
         self.stdout_truncated = bool(raw["stdout_truncated"])
         self.stderr_truncated = bool(raw["stderr_truncated"])
+        self.limits = {_words.LIMITS[one[0]]: Limit(one) for one in raw["limits"]}
+        self.usage = Usage(raw)
 
     def is_success(self) -> bool:
         """Whether the command exited 0 and, if that was asked, its changes were promoted.
@@ -490,4 +557,6 @@ class SandboxOutcome(_Record, Generic[Text]):
             "stderr": _json_text(self.stderr),
             "stdout_truncated": self.stdout_truncated,
             "stderr_truncated": self.stderr_truncated,
+            "limits": {name: limit.to_dict() for name, limit in self.limits.items()},
+            "usage": self.usage.to_dict(),
         }

@@ -36,7 +36,16 @@ COMMITS: Dict[int, str] = {
     4: "refused",
     5: "failed",
 }
-LIMITS: Dict[int, str] = {1: "deadline", 2: "memory", 4: "pids", 8: "cpu-time", 16: "disk", 32: "output"}
+LIMITS: Dict[int, str] = {
+    1: "deadline",
+    2: "memory",
+    4: "pids",
+    8: "cpu-time",
+    16: "disk",
+    32: "output",
+    64: "cpus",
+}
+HOLDERS: Dict[int, str] = {0: "nobody", 1: "kernel", 2: "watch"}
 STREAMS: Dict[int, str] = {_native.STREAM_STDOUT: "stdout", _native.STREAM_STDERR: "stderr"}
 
 
