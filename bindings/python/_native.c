@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 
 /*
- * The module nex_box._native: run() and a few names. The GIL is held while options
- * and outcome are translated, and at no other time but for the callbacks.
+ * The module nex_box._native: run(), the calls of documents.c, and a few names. The
+ * GIL is held while options and outcome are translated, and at no other time but for
+ * the callbacks.
  */
 
 #include "native.h"
@@ -92,9 +93,20 @@ static PyObject *filled_pipe(PyObject *module, PyObject *bytes)
 	return PyLong_FromLong(reader);
 }
 
+PyDoc_STRVAR(history_doc,
+             "history(verb: str, workspace, id, keep=..., keep_bytes=...) -> tuple\n\n"
+             "Call nexbox_log() and its like without the GIL; verb says which. Returns (error,\n"
+             "conflict, document): error as of run(), conflict 1 when nothing was done because\n"
+             "of conflicts, the document as bytes of JSON, None after an error.");
+
+PyDoc_STRVAR(diagnose_doc, "diagnose(workspace, cwd, home, helper) -> tuple\n\n"
+                           "Call nexbox_diagnose() without the GIL. Returns what history() does.");
+
 static PyMethodDef methods[] = {
 	{ "run", run, METH_O, run_doc },
 	{ "filled_pipe", filled_pipe, METH_O, filled_pipe_doc },
+	{ "history", nx_py_history, METH_VARARGS, history_doc },
+	{ "diagnose", nx_py_diagnose, METH_VARARGS, diagnose_doc },
 	{ NULL, NULL, 0, NULL },
 };
 
@@ -127,23 +139,25 @@ static PyObject *guarantees(void)
 	return dict;
 }
 
+/* Takes @value, which may be NULL for a failure before. */
+static int add(PyObject *module, const char *name, PyObject *value)
+{
+	if (value && PyModule_AddObject(module, name, value) == 0)
+		return 0;
+	Py_XDECREF(value);
+	return -1;
+}
+
 static int fill(PyObject *module)
 {
-	PyObject *names;
-
 	for (size_t i = 0; i < sizeof(constants) / sizeof(constants[0]); i++)
 		if (PyModule_AddIntConstant(module, constants[i].name, constants[i].value) < 0)
 			return -1;
 	if (PyModule_AddStringConstant(module, "VERSION", nexbox_version()) < 0)
 		return -1;
-	names = guarantees();
-	if (!names)
+	if (add(module, "GC_UNCHANGED", PyLong_FromUnsignedLongLong(NEXBOX_GC_UNCHANGED)) < 0)
 		return -1;
-	if (PyModule_AddObject(module, "GUARANTEES", names) < 0) {
-		Py_DECREF(names);
-		return -1;
-	}
-	return 0;
+	return add(module, "GUARANTEES", guarantees());
 }
 
 static PyModuleDef_Slot slots[] = {

@@ -66,3 +66,22 @@ PyObject *nx_py_error(const struct nexbox_error *error);
  * Return: a new reference, or NULL with a Python exception.
  */
 PyObject *nx_py_outcome(const struct nexbox_outcome *outcome);
+
+/**
+ * nx_py_history() - history(verb, workspace, id[, keep, keep_bytes]) of the module
+ * @module: (borrowed)
+ * @args:   (borrowed)
+ *
+ * Return: a new reference to (error, 0 or NEXBOX_CONFLICT, document), the document
+ * "nexbox.history.v1" as bytes, None after an error; NULL with a Python exception.
+ */
+PyObject *nx_py_history(PyObject *module, PyObject *args);
+
+/**
+ * nx_py_diagnose() - diagnose(workspace, cwd, home, helper) of the module
+ * @module: (borrowed)
+ * @args:   (borrowed)
+ *
+ * Return: as of nx_py_history(); the document is "nexbox.doctor.v1".
+ */
+PyObject *nx_py_diagnose(PyObject *module, PyObject *args);

@@ -14,7 +14,8 @@ import pytest
 import nex_box
 from conftest import PROJECT
 from nex_box import _native, _words
-from nex_box._call import LATER, PROGRAM, RunOptions
+from nex_box._call import PROGRAM
+from nex_box._keywords import LATER, RunOptions
 
 # Options of the command line that say how the program talks; a module does not talk.
 TALK = {"json", "quiet", "verbose", "color", "help"}

@@ -89,10 +89,21 @@ def test_a_formatter_shows_its_diff(project, python):
     assert tree(project) == FILES
 
 
-def test_an_agent_is_let_loose(project, python):
+def test_an_agent_is_let_loose_and_undone(project, python):
     said = python(recipe("Let an agent loose"), cwd=project)
-    assert "deleted       tests/test_calc.py" in said and "touched ['tests/test_calc.py']" in said
+    assert "deleted       tests/test_calc.py" in said and "undone: <Transaction tx_" in said
     assert tree(project) == FILES
+
+
+def test_an_agent_that_keeps_to_its_own_is_not_undone(project, python):
+    python(recipe("Let an agent loose").replace("; rm tests/test_calc.py", ""), cwd=project)
+    assert tree(project) == {**FILES, "calc.py": CALC + "# helped\n", "NOTES.md": "done\n"}
+
+
+def test_an_undo_spares_what_was_worked_on_since(project, python):
+    code = recipe("Let an agent loose").replace("    try:\n", "    open('NOTES.md', 'a').write('mine')\n    try:\n")
+    assert "not undone, since it would destroy [<Objection 'NOTES.md'" in python(code, cwd=project)
+    assert (project / "NOTES.md").read_text() == "done\nmine" and not (project / "tests/test_calc.py").exists()
 
 
 def test_shards_run_side_by_side(project, python):

@@ -28,6 +28,11 @@ def everything(number):
         lambda: nex_box.run(["echo", "x"], on_output=lambda *_: 1 / 0),
         lambda: list(nex_box.map([["true"], ["false"]], workers=2)),
         lambda: nex_box.run(["false"], check=True),
+        lambda: nex_box.run(["true"], memory="1G", pids=99, best_effort=True).limits,
+        lambda: (nex_box.log(), nex_box.show().diff, nex_box.undo(), nex_box.redo(), nex_box.gc(keep=2)),
+        lambda: nex_box.undo(workspace="/no/such/workspace"),
+        lambda: nex_box.show("nonsense"),
+        lambda: nex_box.doctor() if number % 10 == 0 else None,
     ]
     try:
         kinds[number % len(kinds)]()

@@ -47,12 +47,30 @@ def options() -> nex_box.RunOptions:
     return {"commit": True, "timeout": 2.5, "net": "none"}
 
 
+def past(ws: Path) -> List[str]:
+    newest = nex_box.log(workspace=ws)[0]
+    assert_type(newest, nex_box.Transaction)
+    assert_type(nex_box.show(newest).diff, Optional[nex_box.WorkspaceDiff])
+    assert_type(nex_box.undo("tx_1", workspace=b"/x").time_ns, int)
+    assert_type([one.recovery for one in nex_box.recover()], List[str])
+    freed: int = nex_box.gc(keep=3, keep_bytes="1G").freed_bytes
+    return nex_box.redo().command + [f"{newest.time:%Y} {freed}"]
+
+
+def host() -> Optional[str]:
+    diagnosis = nex_box.doctor()
+    assert_type(diagnosis.plain_run.guarantees, Dict[str, bool])
+    return next((check.remedy for check in diagnosis.checks if not check.works), None)
+
+
 def errors() -> str:
     try:
         nex_box.run(["true"], **options())
     except nex_box.Denied as error:
         assert_type(error.os_code, int)
         return error.message + str(error.errno)
-    except (nex_box.Conflict, nex_box.Error) as error:
+    except nex_box.Conflict as error:
+        return error.conflicts[0].path
+    except nex_box.Error as error:
         return error.code + error.where + (error.outcome.box or "" if error.outcome else "")
     return str(asyncio.run(later()))

@@ -13,7 +13,9 @@ descriptor that is inherited. Any thread may run boxes; none holds the GIL while
 
 from __future__ import annotations
 
-from ._call import RunOptions, run
+from ._call import run
+from ._diff import DiffEntry, Objection, Side, WorkspaceDiff
+from ._doctor import Check, Diagnosis, PlainRun, Trial, doctor
 from ._errors import (
     Busy,
     CommandFailed,
@@ -27,16 +29,21 @@ from ._errors import (
     SystemFailure,
     Unsupported,
 )
+from ._history import Collected, Transaction, gc, log, recover, redo, show, undo
+from ._keywords import RunOptions
 from ._many import Outcomes, map, run_async
 from ._native import VERSION as __version__
-from ._outcome import DiffEntry, Limit, Objection, SandboxOutcome, Side, Usage, WorkspaceDiff
+from ._outcome import Limit, SandboxOutcome, Usage
 
 __all__ = [
     "Busy",
+    "Check",
+    "Collected",
     "CommandFailed",
     "Conflict",
     "Corrupt",
     "Denied",
+    "Diagnosis",
     "DiffEntry",
     "Error",
     "InvalidArgument",
@@ -44,16 +51,26 @@ __all__ = [
     "Objection",
     "OutOfMemory",
     "Outcomes",
+    "PlainRun",
     "Refused",
     "RunOptions",
     "SandboxOutcome",
     "Side",
     "SystemFailure",
+    "Transaction",
+    "Trial",
     "Unsupported",
     "Usage",
     "WorkspaceDiff",
     "__version__",
+    "doctor",
+    "gc",
+    "log",
     "map",
+    "recover",
+    "redo",
     "run",
     "run_async",
+    "show",
+    "undo",
 ]

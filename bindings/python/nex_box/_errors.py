@@ -7,11 +7,12 @@ What a command does is never an exception, unless `check` asks for it: it is an 
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING, Any, Dict, Optional, Tuple, Type
+from typing import TYPE_CHECKING, Any, Dict, List, Optional, Sequence, Tuple, Type
 
 from . import _words
 
 if TYPE_CHECKING:
+    from ._diff import Objection
     from ._outcome import SandboxOutcome
 
 
@@ -58,13 +59,12 @@ class Error(Exception):
         return f"{type(self).__name__}({self.message!r}, where={self.where!r}, os_code={self.os_code})"
 
     def __reduce__(self) -> Tuple[Any, ...]:
-        return _rebuild, (type(self), self.message, self.where, self.os_code, self.outcome)
+        # The attributes are set by themselves: those of OSError's own constructor are not ours.
+        return _rebuild, (type(self), self.message, self.where, self.os_code), self.__dict__
 
 
-def _rebuild(
-    kind: Type[Error], message: str, where: str, os_code: int, outcome: Optional[SandboxOutcome[Any]]
-) -> Error:
-    return kind(message, where=where, os_code=os_code, outcome=outcome)
+def _rebuild(kind: Type[Error], message: str, where: str, os_code: int) -> Error:
+    return kind(message, where=where, os_code=os_code)
 
 
 class InvalidArgument(Error, ValueError):
@@ -116,9 +116,28 @@ class Refused(Error):
 
 
 class Conflict(Error):
-    """By check: the workspace was changed while the box ran; nothing was promoted."""
+    """The workspace was changed meanwhile, so that nothing was done.
+
+    Of run(), by check: while the box ran; of undo() and redo(): since the promotion.
+
+    Attributes:
+        conflicts: the paths, each with its reason.
+    """
 
     code = "conflict"
+    conflicts: List[Objection]
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        where: str = "nex_box",
+        os_code: int = 0,
+        outcome: Optional[SandboxOutcome[Any]] = None,
+        conflicts: Sequence[Objection] = (),
+    ) -> None:
+        super().__init__(message, where=where, os_code=os_code, outcome=outcome)
+        self.conflicts = list(conflicts)
 
 
 class CommandFailed(Error):

@@ -22,7 +22,7 @@ from typing import (
     overload,
 )
 
-from ._call import Call, RunOptions
+from ._call import Call
 from ._errors import InvalidArgument
 from ._outcome import SandboxOutcome, Text
 
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
     from typing_extensions import Unpack
 
-    from ._call import Command
+    from ._keywords import Command, RunOptions
 
 # Runs in threads that nobody may be waiting for any more when the interpreter ends.
 _running: weakref.WeakSet[Call[Any]] = weakref.WeakSet()

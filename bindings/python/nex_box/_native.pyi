@@ -15,8 +15,15 @@ GRANT_HIDE: int
 STREAM_STDOUT: int
 STREAM_STDERR: int
 ENTRY_OUTSIDE: int
+GC_UNCHANGED: int
 VERSION: str
 GUARANTEES: Dict[str, int]
 
 def run(options: Dict[str, Any], /) -> Tuple[Optional[Tuple[int, int, str, str]], Optional[Dict[str, Any]]]: ...
 def filled_pipe(data: bytes, /) -> int: ...
+def history(
+    verb: str, workspace: Optional[bytes], id: Optional[bytes], keep: int = ..., keep_bytes: int = ..., /
+) -> Tuple[Optional[Tuple[int, int, str, str]], int, Optional[bytes]]: ...
+def diagnose(
+    workspace: Optional[bytes], cwd: Optional[bytes], home: Optional[bytes], helper: bytes, /
+) -> Tuple[Optional[Tuple[int, int, str, str]], int, Optional[bytes]]: ...

@@ -3,12 +3,12 @@
 
 from __future__ import annotations
 
-import base64
-import os
-from typing import TYPE_CHECKING, Any, Dict, Generic, List, Optional, Tuple, Union
+from typing import TYPE_CHECKING, Any, Dict, Generic, List, Optional, Tuple
 
 from . import _native, _words
+from ._diff import DiffEntry, Objection, WorkspaceDiff
 from ._errors import CommandFailed, Conflict, Error, Refused, SystemFailure, error_of
+from ._records import Json, Record, json_path, json_text
 
 if TYPE_CHECKING:
     from typing_extensions import TypeVar
@@ -19,240 +19,8 @@ else:
 
     Text = TypeVar("Text", str, bytes)
 
-Json = Dict[str, Any]
 
-
-def _json_path(path: Optional[str]) -> Union[str, Dict[str, str], None]:
-    """A path as documents have it: text, or {"bytes": base64} when it is not UTF-8."""
-    if path is None:
-        return None
-    raw = os.fsencode(path)
-    try:
-        return raw.decode("utf-8")
-    except UnicodeDecodeError:
-        return {"bytes": base64.b64encode(raw).decode("ascii")}
-
-
-def _json_text(text: Union[str, bytes]) -> str:
-    raw = text.encode("utf-8", "surrogateescape") if isinstance(text, str) else text
-    return raw.decode("utf-8", "replace")
-
-
-class _Record:
-    """Named values that compare, print and pickle as one."""
-
-    __slots__: Tuple[str, ...] = ()
-
-    def _values(self) -> Tuple[Any, ...]:
-        return tuple(getattr(self, name) for name in self.__slots__)
-
-    def __eq__(self, other: object) -> bool:
-        if not isinstance(other, _Record) or type(other) is not type(self):
-            return NotImplemented
-        return self._values() == other._values()
-
-    __hash__ = None  # type: ignore[assignment]
-
-    def __getstate__(self) -> Tuple[Any, ...]:
-        return self._values()
-
-    def __setstate__(self, state: Tuple[Any, ...]) -> None:
-        for name, value in zip(self.__slots__, state):
-            setattr(self, name, value)
-
-
-class DiffEntry(_Record):
-    """One difference between the view and the workspace.
-
-    Attributes:
-        path: relative to the workspace; "." is the workspace itself. Bytes that are no UTF-8 are
-            surrogates, as os.fsdecode() makes them.
-        kind: "created", "modified", "deleted" or "type-changed".
-        type: "file", "directory", "symlink", "fifo", "socket" or "device", after the run; of a
-            deleted path before it.
-        what: of a modified path: some of "content", "mode", "mtime", "xattr", "owner", "target",
-            "links".
-        mode: permission bits (0o7777).
-        size: bytes of a regular file, else None.
-        target: of a symlink, else None.
-        outside: whether it is a symlink that leads out of the workspace.
-        blake3_before: hash of the content before the run, 64 hexadecimal digits, or None.
-        blake3_after: and after it.
-    """
-
-    __slots__ = (
-        "path",
-        "kind",
-        "type",
-        "what",
-        "mode",
-        "size",
-        "target",
-        "outside",
-        "blake3_before",
-        "blake3_after",
-    )
-    path: str
-    kind: str
-    type: str
-    what: List[str]
-    mode: int
-    size: Optional[int]
-    target: Optional[str]
-    outside: bool
-    blake3_before: Optional[str]
-    blake3_after: Optional[str]
-
-    def __init__(self, raw: Tuple[Any, ...]) -> None:
-        path, target, kind, type_, what, flags, mode, size, before, after = raw
-        self.path = path
-        self.kind = _words.KINDS[kind]
-        self.type = _words.TYPES[type_]
-        self.what = _words.names_of(_words.WHAT, what)
-        self.mode = mode
-        self.size = size if self.type == "file" else None
-        self.target = target
-        self.outside = bool(flags & _native.ENTRY_OUTSIDE)
-        self.blake3_before = before.hex() if before is not None else None
-        self.blake3_after = after.hex() if after is not None else None
-
-    def __repr__(self) -> str:
-        what = f" ({', '.join(self.what)})" if self.what else ""
-        return f"<DiffEntry {self.kind} {self.type} {self.path!r}{what}>"
-
-    def to_dict(self) -> Json:
-        """The entry as it stands in the document."""
-        entry: Json = {"path": _json_path(self.path), "kind": self.kind, "type": self.type}
-        if self.kind == "modified":
-            entry["what"] = list(self.what)
-        entry["mode"] = self.mode
-        if self.type == "file":
-            entry["size"] = self.size
-        if self.type == "symlink":
-            entry["target"] = _json_path(self.target)
-            entry["outside"] = self.outside
-        entry["blake3_before"] = self.blake3_before
-        entry["blake3_after"] = self.blake3_after
-        return entry
-
-
-class WorkspaceDiff(_Record):
-    """Exactly what a command changed, found by content. True when there is anything.
-
-    Attributes:
-        entries: every difference, sorted by the bytes of the path.
-        files_created: paths that are new, in the same order; folders among them.
-        files_modified: paths whose content, type or metadata changed; no folders.
-        files_deleted: paths that are gone; folders among them.
-    """
-
-    __slots__ = ("entries", "files_created", "files_modified", "files_deleted")
-    entries: List[DiffEntry]
-    files_created: List[str]
-    files_modified: List[str]
-    files_deleted: List[str]
-
-    def __init__(self, raw: List[Tuple[Any, ...]]) -> None:
-        self.entries = [DiffEntry(entry) for entry in raw]
-        self.files_created = []
-        self.files_modified = []
-        self.files_deleted = []
-        for entry in self.entries:
-            if entry.kind == "created":
-                self.files_created.append(entry.path)
-            elif entry.kind == "deleted":
-                self.files_deleted.append(entry.path)
-            elif entry.type != "directory" or entry.kind == "type-changed":
-                self.files_modified.append(entry.path)
-
-    def __bool__(self) -> bool:
-        return bool(self.entries)
-
-    def __len__(self) -> int:
-        return len(self.entries)
-
-    def __repr__(self) -> str:
-        counts: Dict[str, int] = {}
-        for entry in self.entries:
-            counts[entry.kind] = counts.get(entry.kind, 0) + 1
-        words = ", ".join(f"{n} {kind}" for kind, n in counts.items())
-        return f"<WorkspaceDiff: {words or 'no changes'}>"
-
-    def __str__(self) -> str:
-        """One line an entry, such as "modified  src/main.py"."""
-        return "\n".join(f"{entry.kind:12}  {entry.path}" for entry in self.entries)
-
-    def to_dict(self) -> Json:
-        """The differences as they stand in the document."""
-        return {
-            "files_created": [_json_path(path) for path in self.files_created],
-            "files_modified": [_json_path(path) for path in self.files_modified],
-            "files_deleted": [_json_path(path) for path in self.files_deleted],
-            "entries": [entry.to_dict() for entry in self.entries],
-        }
-
-
-class Side(_Record):
-    """What the workspace, or the box, holds at a path in conflict.
-
-    Attributes:
-        type: as in DiffEntry.
-        mtime_ns: time of the last change, nanoseconds since 1970.
-        blake3: hash of the content of a regular file, or None.
-    """
-
-    __slots__ = ("type", "mtime_ns", "blake3")
-    type: str
-    mtime_ns: int
-    blake3: Optional[str]
-
-    def __init__(self, raw: Tuple[Any, ...]) -> None:
-        type_, self.mtime_ns, hash_ = raw
-        self.type = _words.TYPES[type_]
-        self.blake3 = hash_.hex() if hash_ is not None else None
-
-    def __repr__(self) -> str:
-        return f"<Side {self.type} mtime_ns={self.mtime_ns}>"
-
-    def to_dict(self) -> Json:
-        """The side as it stands in the document."""
-        return {"type": self.type, "mtime_ns": self.mtime_ns, "blake3": self.blake3}
-
-
-class Objection(_Record):
-    """Why a path keeps the changes from being promoted.
-
-    Attributes:
-        path: relative to the workspace.
-        reason: one word or sentence.
-        host: of a conflict: what the workspace holds; None when nothing is there.
-        box: of a conflict: what the box holds; None when nothing is there.
-    """
-
-    __slots__ = ("path", "reason", "host", "box")
-    path: str
-    reason: str
-    host: Optional[Side]
-    box: Optional[Side]
-
-    def __init__(self, raw: Tuple[Any, ...]) -> None:
-        self.path, self.reason, host, box = raw
-        self.host = Side(host) if host[0] else None
-        self.box = Side(box) if box[0] else None
-
-    def __repr__(self) -> str:
-        return f"<Objection {self.path!r}: {self.reason}>"
-
-    def to_dict(self, *, sides: bool = True) -> Json:
-        """The objection as it stands in the document."""
-        words: Json = {"path": _json_path(self.path), "reason": self.reason}
-        if sides:
-            words["host"] = self.host.to_dict() if self.host else None
-            words["box"] = self.box.to_dict() if self.box else None
-        return words
-
-
-class Limit(_Record):
+class Limit(Record):
     """A limit that was asked for, and how far the box went.
 
     Attributes:
@@ -280,7 +48,7 @@ class Limit(_Record):
         return {"limit": self.limit, "peak": self.peak, "held_by": self.held_by}
 
 
-class Usage(_Record):
+class Usage(Record):
     """What a box has used; None is "not known".
 
     Attributes:
@@ -311,7 +79,7 @@ class Usage(_Record):
         return {name: getattr(self, name) for name in self.__slots__}
 
 
-class SandboxOutcome(_Record, Generic[Text]):
+class SandboxOutcome(Record, Generic[Text]):
     """Everything that a run reports.
 
     Attributes:
@@ -451,7 +219,7 @@ class SandboxOutcome(_Record, Generic[Text]):
         self.guarded = [Objection(one) for one in raw["guarded"]]
         self.left_out = [Objection(one) for one in raw["left_out"]]
         self.kept = bool(raw["kept"])
-        self.diff = WorkspaceDiff(raw["entries"])
+        self.diff = WorkspaceDiff([DiffEntry(entry) for entry in raw["entries"]])
         self.denied = raw["denied"]
         self.outside_writes = raw["outside_writes"]
         out, err = raw["stdout"], raw["stderr"]
@@ -488,7 +256,7 @@ class SandboxOutcome(_Record, Generic[Text]):
         reason = self.commit_reason or "nothing was promoted"
         if self.conflicts:
             paths = ", ".join(repr(one.path) for one in self.conflicts[:5])
-            raise Conflict(f"{reason}: {paths}", where="promote", outcome=self)
+            raise Conflict(f"{reason}: {paths}", where="promote", outcome=self, conflicts=self.conflicts)
         kind = SystemFailure if self.commit_status == "failed" else Refused
         raise kind(reason, where="promote", outcome=self)
 
@@ -524,8 +292,8 @@ class SandboxOutcome(_Record, Generic[Text]):
         return {
             "schema": "nexbox.outcome.v1",
             "box": self.box,
-            "command": [_json_path(word) for word in self.command],
-            "workspace": _json_path(self.workspace),
+            "command": [json_path(word) for word in self.command],
+            "workspace": json_path(self.workspace),
             "exit_code": self.exit_code,
             "signal": self.signal,
             "status": self.status,
@@ -551,10 +319,10 @@ class SandboxOutcome(_Record, Generic[Text]):
             },
             "kept": self.kept,
             "diff": self.diff.to_dict(),
-            "denied": [_json_path(path) for path in self.denied],
-            "outside_writes": [_json_path(path) for path in self.outside_writes],
-            "stdout": _json_text(self.stdout),
-            "stderr": _json_text(self.stderr),
+            "denied": [json_path(path) for path in self.denied],
+            "outside_writes": [json_path(path) for path in self.outside_writes],
+            "stdout": json_text(self.stdout),
+            "stderr": json_text(self.stderr),
             "stdout_truncated": self.stdout_truncated,
             "stderr_truncated": self.stderr_truncated,
             "limits": {name: limit.to_dict() for name, limit in self.limits.items()},
