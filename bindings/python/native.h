@@ -10,26 +10,24 @@
  * There is no static state, so that every interpreter of a process can have it.
  */
 
-#ifndef PY_SSIZE_T_CLEAN
-#define PY_SSIZE_T_CLEAN
-#endif
-#include <Python.h>
+#include "fields.h"
 
 #include <nexbox/nexbox.h>
 
 /**
  * struct nx_py_call - one run that was asked for by Python
  * @options:   for nexbox_run(); its strings are those of the dict's bytes objects
- * @memory:    array of @n_memory, to be freed: arrays of pointers
+ * @memory:    what its arrays are in
  * @on_output: (borrowed) callable, or NULL
+ * @runs_handlers: run Python's signal handlers while waiting
  * @state:     of the calling thread while it is without the GIL
  * @failed:    an exception is set in @state
  */
 struct nx_py_call {
 	struct nexbox_run_options options;
-	void *memory[8];
-	size_t n_memory;
+	struct nx_py_memory memory;
 	PyObject *on_output;
+	int runs_handlers;
 	PyThreadState *state;
 	int failed;
 };

@@ -161,7 +161,7 @@ def test_every_field_of_the_outcome_comes_over(ws):
 
 def test_every_field_of_the_options_can_be_given():
     source = (PROJECT / "bindings/python/options.c").read_text()
-    rows = set(re.findall(r'^\t{ "(\w+)", KIND', source, re.M))
+    rows = set(re.findall(r'^\t{ "(\w+)", NX_PY', source, re.M))
     # Output is kept, and handed to a callback: it goes to no descriptor. Callbacks are no fields here.
     fields = {name for name in fields_of("nexbox_run_options") if not name.startswith("n_")}
     assert fields - {"stdout_fd", "stderr_fd", "userdata"} == rows - {"on_output", "run_signal_handlers"}
