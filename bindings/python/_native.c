@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 
 /*
- * The module nex_box._native: run(), the calls of documents.c, and a few names. The
+ * The module nex_box._native: run(), the calls of box.c and documents.c, and a few names. The
  * GIL is held while options and outcome are translated, and at no other time but for
  * the callbacks.
  */
@@ -13,23 +13,6 @@
 
 /* What an ordinary user's pipe can be grown to. */
 #define PIPE_MAX (1 << 20)
-
-/* Both results as Python objects; what an interrupted run has to tell, nobody wants. */
-static PyObject *answer(const struct nx_py_call *call, const struct nexbox_outcome *outcome,
-                        const struct nexbox_error *error)
-{
-	PyObject *dict;
-
-	if (call->failed)
-		return NULL;
-	if (outcome) {
-		dict = nx_py_outcome(outcome);
-	} else {
-		dict = Py_None;
-		Py_INCREF(dict);
-	}
-	return dict ? Py_BuildValue("(NN)", nx_py_error(error), dict) : NULL;
-}
 
 PyDoc_STRVAR(run_doc,
              "run(options: dict) -> tuple\n\n"
@@ -53,12 +36,11 @@ static PyObject *run(PyObject *module, PyObject *dict)
 		call.state = PyEval_SaveThread();
 		r = nexbox_run(&call.options, &outcome, &error);
 		PyEval_RestoreThread(call.state);
-		if (r >= 0)
-			error = (struct nexbox_error){ 0 };
-		result = answer(&call, outcome, &error);
-		Py_BEGIN_ALLOW_THREADS;
-		outcome = nexbox_outcome_free(outcome);
-		Py_END_ALLOW_THREADS;
+		/* What an interrupted run has to tell, nobody wants. */
+		if (call.failed)
+			outcome = nexbox_outcome_free(outcome);
+		else
+			result = nx_py_answer(r, outcome, &error);
 	}
 	nx_py_call_fini(&call);
 	return result;
@@ -93,6 +75,19 @@ static PyObject *filled_pipe(PyObject *module, PyObject *bytes)
 	return PyLong_FromLong(reader);
 }
 
+PyDoc_STRVAR(box_diff_doc, "box_diff(options: dict) -> tuple\n\n"
+                           "Call nexbox_box_diff() without the GIL. Returns what run() does.");
+
+PyDoc_STRVAR(box_commit_doc, "box_commit(options: dict) -> tuple\n\n"
+                             "Call nexbox_box_commit() without the GIL. Returns what run() does.");
+
+PyDoc_STRVAR(box_discard_doc,
+             "box_discard(workspace: bytes, id: bytes) -> tuple\n\n"
+             "Call nexbox_box_discard() without the GIL. Returns the error, or None.");
+
+PyDoc_STRVAR(boxes_doc, "boxes(workspace) -> tuple\n\n"
+                        "Call nexbox_box_list() without the GIL. Returns what history() does.");
+
 PyDoc_STRVAR(history_doc,
              "history(verb: str, workspace, id, keep=..., keep_bytes=...) -> tuple\n\n"
              "Call nexbox_log() and its like without the GIL; verb says which. Returns (error,\n"
@@ -105,6 +100,10 @@ PyDoc_STRVAR(diagnose_doc, "diagnose(workspace, cwd, home, helper) -> tuple\n\n"
 static PyMethodDef methods[] = {
 	{ "run", run, METH_O, run_doc },
 	{ "filled_pipe", filled_pipe, METH_O, filled_pipe_doc },
+	{ "box_diff", nx_py_box_diff, METH_O, box_diff_doc },
+	{ "box_commit", nx_py_box_commit, METH_O, box_commit_doc },
+	{ "box_discard", nx_py_box_discard, METH_VARARGS, box_discard_doc },
+	{ "boxes", nx_py_boxes, METH_VARARGS, boxes_doc },
 	{ "history", nx_py_history, METH_VARARGS, history_doc },
 	{ "diagnose", nx_py_diagnose, METH_VARARGS, diagnose_doc },
 	{ NULL, NULL, 0, NULL },
@@ -117,7 +116,9 @@ static const struct {
 	{ "RUN_COMMIT", NEXBOX_RUN_COMMIT },       { "RUN_KEEP", NEXBOX_RUN_KEEP },
 	{ "RUN_NET_HOST", NEXBOX_RUN_NET_HOST },   { "RUN_BEST_EFFORT", NEXBOX_RUN_BEST_EFFORT },
 	{ "RUN_CLEAN_ENV", NEXBOX_RUN_CLEAN_ENV }, { "RUN_CAPTURE", NEXBOX_RUN_CAPTURE },
-	{ "RUN_DURABLE", NEXBOX_RUN_DURABLE },     { "GRANT_READ", NEXBOX_GRANT_READ },
+	{ "RUN_DURABLE", NEXBOX_RUN_DURABLE },     { "RUN_UNSYNCED", NEXBOX_RUN_UNSYNCED },
+	{ "COMMIT_KEEP", NEXBOX_COMMIT_KEEP },     { "COMMIT_DURABLE", NEXBOX_COMMIT_DURABLE },
+	{ "DIFF_QUICK", NEXBOX_DIFF_QUICK },       { "GRANT_READ", NEXBOX_GRANT_READ },
 	{ "GRANT_WRITE", NEXBOX_GRANT_WRITE },     { "GRANT_COW", NEXBOX_GRANT_COW },
 	{ "GRANT_HIDE", NEXBOX_GRANT_HIDE },       { "STREAM_STDOUT", NEXBOX_STREAM_STDOUT },
 	{ "STREAM_STDERR", NEXBOX_STREAM_STDERR }, { "ENTRY_OUTSIDE", NEXBOX_ENTRY_OUTSIDE },

@@ -6,7 +6,8 @@
 #include <string.h>
 
 /*
- * Calls that answer with a document: what was promoted, and what a host can give.
+ * Calls that answer with a document: what was promoted, which boxes are kept, and what
+ * a host can give.
  * Python reads the JSON that the library writes, so that the names are the
  * program's own and a member that is new comes through by itself. They are called
  * seldom; a run, which is not, comes over as objects (outcome.c).
@@ -146,6 +147,28 @@ PyObject *nx_py_history(PyObject *module, PyObject *args)
 		r = w < 0 ? w : r;
 	}
 	report = nexbox_report_free(report);
+	Py_END_ALLOW_THREADS;
+	return answer(r, &document, &error);
+}
+
+/* ---- kept boxes ------------------------------------------------------------- */
+
+PyObject *nx_py_boxes(PyObject *module, PyObject *args)
+{
+	struct nexbox_boxes *list = NULL;
+	struct nexbox_error error = { 0 };
+	struct document document = { 0 };
+	const char *workspace;
+	int r;
+
+	(void)module;
+	if (!PyArg_ParseTuple(args, "O&", read_optional, &workspace))
+		return NULL;
+	Py_BEGIN_ALLOW_THREADS;
+	r = nexbox_box_list(workspace, &list, &error);
+	if (r >= 0)
+		r = nexbox_boxes_write_json(list, gather, &document, &error);
+	list = nexbox_boxes_free(list);
 	Py_END_ALLOW_THREADS;
 	return answer(r, &document, &error);
 }

@@ -58,12 +58,50 @@ void nx_py_call_fini(struct nx_py_call *call);
 PyObject *nx_py_error(const struct nexbox_error *error);
 
 /**
- * nx_py_outcome() - an outcome as a dict of plain objects
- * @outcome: (borrowed)
+ * nx_py_answer() - what a call of the library came to, as (error, outcome)
+ * @r:       what it returned
+ * @outcome: (transfer full, optional)
+ * @error:   (borrowed) meant if @r is negative
  *
- * Return: a new reference, or NULL with a Python exception.
+ * Return: a new reference; NULL with a Python exception.
  */
-PyObject *nx_py_outcome(const struct nexbox_outcome *outcome);
+PyObject *nx_py_answer(int r, struct nexbox_outcome *outcome, const struct nexbox_error *error);
+
+/**
+ * nx_py_box_diff() - box_diff(options) of the module
+ * @module: (borrowed)
+ * @dict:   (borrowed) fields of struct nexbox_diff_options
+ *
+ * Return: as of nx_py_answer().
+ */
+PyObject *nx_py_box_diff(PyObject *module, PyObject *dict);
+
+/**
+ * nx_py_box_commit() - box_commit(options) of the module
+ * @module: (borrowed)
+ * @dict:   (borrowed) fields of struct nexbox_commit_options
+ *
+ * Return: as of nx_py_answer().
+ */
+PyObject *nx_py_box_commit(PyObject *module, PyObject *dict);
+
+/**
+ * nx_py_box_discard() - box_discard(workspace, id) of the module
+ * @module: (borrowed)
+ * @args:   (borrowed)
+ *
+ * Return: as of nx_py_error().
+ */
+PyObject *nx_py_box_discard(PyObject *module, PyObject *args);
+
+/**
+ * nx_py_boxes() - boxes(workspace) of the module
+ * @module: (borrowed)
+ * @args:   (borrowed)
+ *
+ * Return: as of nx_py_history(); the document is "nexbox.boxes.v1".
+ */
+PyObject *nx_py_boxes(PyObject *module, PyObject *args);
 
 /**
  * nx_py_history() - history(verb, workspace, id[, keep, keep_bytes]) of the module

@@ -13,6 +13,7 @@
 static const struct nx_py_field fields[] = {
 	{ "flags", NX_PY_U32, FIELD(flags) },
 	{ "require", NX_PY_U32, FIELD(require) },
+	{ "box", NX_PY_STRING, FIELD(box) },
 	{ "argv", NX_PY_STRINGS, FIELD(argv) },
 	{ "envp", NX_PY_STRINGS, FIELD(envp) },
 	{ "env_set", NX_PY_COUNTED, COUNTED(env_set) },

@@ -157,7 +157,7 @@ static int put_lists(PyObject *dict, const struct nexbox_outcome *outcome)
 	       LIST(limits, limit_at);
 }
 
-PyObject *nx_py_outcome(const struct nexbox_outcome *outcome)
+static PyObject *dict_of(const struct nexbox_outcome *outcome)
 {
 	PyObject *dict = PyDict_New();
 
@@ -165,4 +165,19 @@ PyObject *nx_py_outcome(const struct nexbox_outcome *outcome)
 	    (put_numbers(dict, outcome) || put_texts(dict, outcome) || put_lists(dict, outcome)))
 		Py_CLEAR(dict);
 	return dict;
+}
+
+PyObject *nx_py_answer(int r, struct nexbox_outcome *outcome, const struct nexbox_error *error)
+{
+	static const struct nexbox_error none = { 0 };
+	PyObject *dict = outcome ? dict_of(outcome) : NULL;
+
+	if (!outcome) {
+		dict = Py_None;
+		Py_INCREF(dict);
+	}
+	Py_BEGIN_ALLOW_THREADS;
+	outcome = nexbox_outcome_free(outcome);
+	Py_END_ALLOW_THREADS;
+	return dict ? Py_BuildValue("(NN)", nx_py_error(r < 0 ? error : &none), dict) : NULL;
 }

@@ -15,7 +15,7 @@ import nex_box
 from conftest import PROJECT
 from nex_box import _native, _words
 from nex_box._call import PROGRAM
-from nex_box._keywords import LATER, RunOptions
+from nex_box._keywords import LATER, BoxOptions, RunOptions
 
 # Options of the command line that say how the program talks; a module does not talk.
 TALK = {"json", "quiet", "verbose", "color", "help"}
@@ -76,6 +76,7 @@ def test_every_option_is_a_keyword_of_the_same_name():
     assert len(options) > 30
     assert options - TALK == keywords - OURS
     assert set(RunOptions.__annotations__) == keywords - {"command", "text", "on_output"}
+    assert set(RunOptions.__annotations__) - set(BoxOptions.__annotations__) == {"keep", "workspace"}
 
 
 @pytest.mark.parametrize("name", LATER)
@@ -159,13 +160,20 @@ def test_every_field_of_the_outcome_comes_over(ws):
     assert fields == set(raw) and len(fields) > 30
 
 
-def test_every_field_of_the_options_can_be_given():
-    source = (PROJECT / "bindings/python/options.c").read_text()
-    rows = set(re.findall(r'^\t{ "(\w+)", NX_PY', source, re.M))
-    # Output is kept, and handed to a callback: it goes to no descriptor. Callbacks are no fields here.
-    fields = {name for name in fields_of("nexbox_run_options") if not name.startswith("n_")}
-    assert fields - {"stdout_fd", "stderr_fd", "userdata"} == rows - {"on_output", "run_signal_handlers"}
-    assert len(rows) > 25
+# What the module has no use for: output is kept and handed to a callback, not sent to a descriptor.
+TABLES = [
+    ("nexbox_run_options", "options.c", "fields", {"stdout_fd", "stderr_fd", "userdata"}, {"on_output", "run_signal_handlers"}),
+    ("nexbox_commit_options", "box.c", "commit_fields", set(), set()),
+    ("nexbox_diff_options", "box.c", "diff_fields", {"userdata"}, set()),
+]
+
+
+@pytest.mark.parametrize("struct, file, table, unused, ours", TABLES, ids=lambda value: str(value)[:24])
+def test_every_field_of_the_options_can_be_given(struct, file, table, unused, ours):
+    (body,) = re.findall(rf" {table}\[\] = {{\n(.*?)^}};", (PROJECT / "bindings/python" / file).read_text(), re.M | re.S)
+    rows = set(re.findall(r'^\t{ "(\w+)", NX_PY', body, re.M))
+    fields = {name for name in fields_of(struct) if not name.startswith("n_")}
+    assert fields - unused == rows - ours and len(rows) > 2
 
 
 WORDS = {

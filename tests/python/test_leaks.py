@@ -16,6 +16,15 @@ def resident_kib():
         return next(int(line.split()[1]) for line in lines if line.startswith("VmRSS"))
 
 
+def box_of_two_runs():
+    with nex_box.Box() as box:
+        box.run("echo x > one; echo y > two", shell=True)
+        box.run(["rm", "two"])
+        box.diff()
+        nex_box.ls()
+        box.commit("one")
+
+
 def everything(number):
     kinds = [
         lambda: nex_box.run(["sh", "-c", "echo out; echo err >&2; touch a b; ln -s x l"]),
@@ -30,6 +39,8 @@ def everything(number):
         lambda: nex_box.run(["false"], check=True),
         lambda: nex_box.run(["true"], memory="1G", pids=99, best_effort=True).limits,
         lambda: (nex_box.log(), nex_box.show().diff, nex_box.undo(), nex_box.redo(), nex_box.gc(keep=2)),
+        box_of_two_runs,
+        lambda: nex_box.Box("box_nonsense").diff(),
         lambda: nex_box.undo(workspace="/no/such/workspace"),
         lambda: nex_box.show("nonsense"),
         lambda: nex_box.doctor() if number % 10 == 0 else None,

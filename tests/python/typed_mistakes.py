@@ -13,3 +13,6 @@ nex_box.run(["true"], text=False).stdout + ""  # wrong
 nex_box.run(["true"]).nonsense  # wrong
 nex_box.map([["true"]], workers="2")  # wrong
 nex_box.run(["true"], on_output=lambda line: None)  # wrong
+nex_box.Box().run(["true"], keep=True)  # wrong
+nex_box.Box(surprise=1)  # wrong
+nex_box.undo(workspace=5)  # wrong

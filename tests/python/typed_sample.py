@@ -47,6 +47,16 @@ def options() -> nex_box.RunOptions:
     return {"commit": True, "timeout": 2.5, "net": "none"}
 
 
+def box(ws: Path) -> List[str]:
+    with nex_box.Box(workspace=ws, timeout=5, keep=True) as box:
+        assert_type(box.run(["true"], commit=True), nex_box.SandboxOutcome[str])
+        assert_type(box.run("true", shell=True, text=False).stdout, bytes)
+        assert_type(box.diff(quick=True), nex_box.WorkspaceDiff)
+        assert_type(box.commit(["a", Path("b")], on_conflict="ours", check=True), nex_box.SandboxOutcome[str])
+        assert_type(box.id, Optional[str])
+    return [nex_box.Box(one).workspace for one in nex_box.ls(workspace=ws) if one.usable]
+
+
 def past(ws: Path) -> List[str]:
     newest = nex_box.log(workspace=ws)[0]
     assert_type(newest, nex_box.Transaction)

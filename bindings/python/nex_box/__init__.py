@@ -13,6 +13,7 @@ descriptor that is inherited. Any thread may run boxes; none holds the GIL while
 
 from __future__ import annotations
 
+from ._box import Box, KeptBox, ls
 from ._call import run
 from ._diff import DiffEntry, Objection, Side, WorkspaceDiff
 from ._doctor import Check, Diagnosis, PlainRun, Trial, doctor
@@ -30,12 +31,14 @@ from ._errors import (
     Unsupported,
 )
 from ._history import Collected, Transaction, gc, log, recover, redo, show, undo
-from ._keywords import RunOptions
+from ._keywords import BoxOptions, RunOptions
 from ._many import Outcomes, map, run_async
 from ._native import VERSION as __version__
 from ._outcome import Limit, SandboxOutcome, Usage
 
 __all__ = [
+    "Box",
+    "BoxOptions",
     "Busy",
     "Check",
     "Collected",
@@ -47,6 +50,7 @@ __all__ = [
     "DiffEntry",
     "Error",
     "InvalidArgument",
+    "KeptBox",
     "Limit",
     "Objection",
     "OutOfMemory",
@@ -66,6 +70,7 @@ __all__ = [
     "doctor",
     "gc",
     "log",
+    "ls",
     "map",
     "recover",
     "redo",

@@ -82,7 +82,15 @@ def _environment() -> List[bytes]:
 class Call(Generic[Text]):
     """One run, from its keywords to its outcome; used once."""
 
-    def __init__(self, command: Any, keywords: Mapping[str, Any], *, controlled: bool = False) -> None:
+    def __init__(
+        self,
+        command: Any,
+        keywords: Mapping[str, Any],
+        *,
+        controlled: bool = False,
+        box: Optional[bytes] = None,
+        flags: int = 0,
+    ) -> None:
         read = _keywords.read_all(keywords)
         text = read.get("text", True)
         self._text: bool = text
@@ -97,6 +105,9 @@ class Call(Generic[Text]):
         self._controlled = controlled or on_output is not None
         self._given_up = False
         self._options = self._translate(command, read)
+        self._options["flags"] |= flags
+        if box is not None:
+            self._options["box"] = box
 
     def _translate(self, command: Any, read: Dict[str, Any]) -> Dict[str, Any]:
         flags = _native.RUN_CAPTURE

@@ -40,12 +40,10 @@ _SIZES = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30}
 _MAX = (1 << 64) - 1
 
 
-class RunOptions(TypedDict, total=False):
-    """The keywords of run(), run_async() and map() that are options of `nex-box run`."""
+class BoxOptions(TypedDict, total=False):
+    """The keywords of Box() and of its runs: those of run() that are not the box's own."""
 
     commit: bool
-    keep: bool
-    workspace: Optional[Path]
     strategy: Optional[str]
     timeout_ms: Optional[int]
     timeout: Union[int, float, str, None]
@@ -80,6 +78,13 @@ class RunOptions(TypedDict, total=False):
     input: Union[str, bytes, None]
     shell: bool
     check: bool
+
+
+class RunOptions(BoxOptions, total=False):
+    """The keywords of run(), run_async() and map(), but for those that their types hang on."""
+
+    keep: bool
+    workspace: Optional[Path]
 
 
 # ---- readers ----
@@ -154,7 +159,7 @@ def _folder(name: str, value: object) -> bytes:
     return os.path.abspath(path(name, value))
 
 
-def _paths(name: str, value: object) -> List[bytes]:
+def paths(name: str, value: object) -> List[bytes]:
     if isinstance(value, (str, bytes, os.PathLike)):
         return [path(name, value)]
     if not isinstance(value, Iterable):
@@ -320,10 +325,10 @@ _READERS: Dict[str, Callable[[str, Any], Any]] = {
     "cpus": _milli,
     "cpu_time": _duration_ms,
     "disk": size,
-    "read": _paths,
-    "write": _paths,
-    "cow": _paths,
-    "hide": _paths,
+    "read": paths,
+    "write": paths,
+    "cow": paths,
+    "hide": paths,
     "status_fd": _descriptor,
     "on_conflict": _on_conflict,
     "guard": _guard,

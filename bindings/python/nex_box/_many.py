@@ -11,6 +11,7 @@ from typing import (
     TYPE_CHECKING,
     Any,
     Callable,
+    Dict,
     Generic,
     Iterable,
     Iterator,
@@ -96,6 +97,14 @@ async def run_async(
     Takes all keywords of run(). Cancelling the task kills the box at once; the task ends when the
     box is gone, and nothing is promoted or left. on_output is called in the loop's thread.
     """
+    keywords = {"text": text, **options}
+    return await wait_for(command, keywords, on_output)
+
+
+async def wait_for(
+    command: Command, keywords: Dict[str, Any], on_output: Optional[Callable[[str, Any], object]], **how: Any
+) -> SandboxOutcome[Any]:
+    """A run in a thread of its own, whose end the event loop waits for; how is for Call()."""
     import asyncio
 
     loop = asyncio.get_running_loop()
@@ -114,10 +123,10 @@ async def run_async(
     def live(stream: str, line: Any) -> None:
         loop.call_soon_threadsafe(call_back, stream, line)
 
-    keywords = {"text": text, "on_output": None if on_output is None else live, **options}
     if on_output is not None and not callable(on_output):
         raise TypeError(f"on_output must be callable, not {type(on_output).__name__}")
-    call = Call[Any](command, keywords, controlled=True)
+    hears = None if on_output is None else live
+    call = Call[Any](command, {**keywords, "on_output": hears}, controlled=True, **how)
 
     def settle(outcome: Optional[SandboxOutcome[Any]], error: Optional[BaseException]) -> None:
         if outcome is not None:
