@@ -8,6 +8,7 @@ import pickle
 import pytest
 
 import nex_box
+from nex_box._keywords import LATER
 
 WRONG = [
     ("commit", 1),
@@ -56,6 +57,12 @@ def test_a_wrong_type_is_a_type_error_that_names_the_keyword(name, value, ws):
     keywords = {"command": ["true"], name: value}
     with pytest.raises(TypeError, match=rf"\b{name}\b"):
         nex_box.run(**keywords)
+
+
+@pytest.mark.parametrize("name", sorted(set(nex_box.RunOptions.__annotations__) - set(LATER) | {"text", "on_output", "command"}))
+def test_a_nonsense_type_is_a_type_error_for_every_keyword(name, ws):
+    with pytest.raises(TypeError, match=rf"\b{name}\b"):
+        nex_box.run(**{"command": ["true"], name: object()})
 
 
 def test_an_unknown_keyword_is_a_type_error(ws):
