@@ -6,13 +6,14 @@ import gc
 import os
 import pickle
 import subprocess
+import sys
 import threading
 import warnings
 
 import pytest
 
 import nex_box
-from conftest import SLACK, pids_with
+from conftest import SLACK, pids_with, wait_until
 
 
 def sh(box, script, **options):
@@ -228,6 +229,24 @@ def test_a_store_that_was_deleted_is_nothing_to_discard(ws):
         box.run(["touch", "made"])
         subprocess.run(["rm", "-rf", ws / ".nexbox"], check=True)
     assert os.listdir(ws) == []
+
+
+def test_a_box_that_another_process_uses_is_busy(ws, mark):
+    """It is not lost: what could not be discarded is still this one's to discard."""
+    box = nex_box.Box()
+    box.run(["touch", "made"])
+    source = "import nex_box, sys; nex_box.Box(sys.argv[1]).run(['sh', '-c', 'sleep 60; : ' + sys.argv[2]])"
+    other = subprocess.Popen([sys.executable, "-c", source, box.id, mark], cwd=ws)
+    wait_until(lambda: len(pids_with(mark)) >= 2, what="the other's command")
+    for call in (lambda: box.run(["true"]), box.diff, box.commit, box.discard, box.close):
+        with pytest.raises(nex_box.Busy):
+            call()
+    assert nex_box.ls()[0].in_use and not box.closed and box.id
+    other.kill()
+    other.wait()
+    wait_until(lambda: not pids_with(mark), what="the end of the other's command")
+    box.close()
+    assert box.closed and os.listdir(ws) == []
 
 
 # ---- one thread, one process ----

@@ -139,14 +139,13 @@ class _Hold:
         self.discard()
 
     def discard(self) -> None:
-        box, self.box = self.box, None
+        error = None if self.box is None else _native.box_discard(self.workspace, self.box)
+        if error is not None:
+            raised = error_of(error)
+            if not isinstance(raised, InvalidArgument):  # the store may be deleted at any time
+                raise raised
+        self.box = None
         self.refused = self.spent = False
-        if box is not None:
-            error = _native.box_discard(self.workspace, box)
-            if error is not None:
-                raised = error_of(error)
-                if not isinstance(raised, InvalidArgument):  # the store may be deleted at any time
-                    raise raised
 
 
 def _forgotten(hold: _Hold) -> None:
@@ -401,8 +400,8 @@ class Box:
         if self._hold.pid != os.getpid() or self.closed:
             return
         with self._used() as hold:
-            self._close.detach()
             hold.let_go()
+            self._close.detach()
 
     def __enter__(self) -> Box:
         return self
