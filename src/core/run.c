@@ -27,6 +27,9 @@
 #include "core/watch.h"
 #include "platform/fs.h"
 
+/* Where an error is from that another pair of tier and strategy may not have. */
+#define GUARANTEES "guarantees"
+
 /*
  * Everything a run holds. What is declared first is released last: the enclave
  * is dead before its session is removed.
@@ -102,7 +105,7 @@ static int check_guarantees(const struct run *run, struct nexbox_error *err)
 	missing = run->spec.require & ~given;
 	if (missing == 0 || (run->options->flags & NEXBOX_RUN_BEST_EFFORT))
 		return 0;
-	return nx_fail(err, NEXBOX_E_REFUSED, 0, "guarantees",
+	return nx_fail(err, NEXBOX_E_REFUSED, 0, GUARANTEES,
 	               "'%s' cannot be given by the strategy '%s' in the tier '%s': drop it from "
 	               "--require, or use --best-effort",
 	               nx_name_of(nx_guarantee_names, missing & -missing), run->strategy->name,
@@ -261,7 +264,7 @@ static int clone_tree(struct run *run, struct nexbox_error *err)
 		r = nx_fail(err, NEXBOX_E_SYSTEM, errno, "clone",
 		            "cannot look at the clone of '%s'", nx_quote(run->spec.workspace));
 	if (r == 0)
-		r = draw_watch_line(run, err);
+		run->watch.since = run->box.note.baseline.line;
 	/* No secret: the user may want another strategy. */
 	for (size_t i = 0; r == 0 && i < run->box.note.baseline.n_unseen; i++)
 		r = nx_outcome_deny(run->outcome, run->box.note.baseline.unseen[i], err);
@@ -804,6 +807,11 @@ static int attempt(struct run *run, struct nexbox_error *err)
 	return r < 0 ? r : supervise(run, err);
 }
 
+static bool is_about(const struct nexbox_error *error, const char *where)
+{
+	return strcmp(error->where, where) == 0;
+}
+
 /* A strategy, or a tier, that cannot be had here; another may. */
 static bool is_passed_over(const struct run *run, const struct nexbox_error *error)
 {
@@ -828,55 +836,69 @@ static int pass_over(struct run *run, const struct nexbox_error *why, struct nex
 	return 0;
 }
 
+/* What this very run asks too much of says more than what is missing. */
+static bool says_more(const struct nexbox_error *error, const struct nexbox_error *than)
+{
+	return !than->code || (than->code == NEXBOX_E_UNSUPPORTED &&
+	                       error->code == NEXBOX_E_REFUSED && !is_about(error, GUARANTEES));
+}
+
 /*
- * The tiers, best first, and in each the strategies: the first pair that works is
- * the one. Nothing is probed; what fails, fails before the command has started, and
- * is taken away whole. When nothing works, the best pair's reason is the answer, or that
- * of a tier that could run here, but not this.
+ * The strategies of a tier, best first; 1: one works. @best gets the reason that says
+ * the most. What stands against the tier, and not the view, ends it.
+ */
+static int attempt_tier(struct run *run, struct nexbox_error *best, struct nexbox_error *err)
+{
+	for (size_t i = 0; (run->strategy = run->platform->strategies[i]); i++) {
+		struct nexbox_error error = { 0 };
+		int r;
+
+		if (!(run->tier->views & run->strategy->kind) ||
+		    (run->spec.strategy && run->strategy != run->spec.strategy))
+			continue;
+		r = check_guarantees(run, &error);
+		if (r == 0)
+			r = attempt(run, &error);
+		if (r == 0)
+			return 1;
+		if (!is_passed_over(run, &error)) {
+			*err = error;
+			return r;
+		}
+		if (says_more(&error, best))
+			*best = error;
+		r = pass_over(run, &error, err);
+		if (r < 0)
+			return r;
+		end_attempt(run);
+		if (!is_about(&error, NX_WHERE_VIEW) && !is_about(&error, GUARANTEES))
+			break;
+	}
+	return 0;
+}
+
+/*
+ * The tiers, best first: the first pair that works is the one. Nothing is probed; what
+ * fails, fails before the command has started, and is taken away whole. When nothing
+ * works, the best pair's reason is the answer, or that of a tier that could run here,
+ * but not this.
  */
 static int attempt_all(struct run *run, struct nexbox_error *err)
 {
-	struct nexbox_error first = { 0 };
+	struct nexbox_error best = { 0 };
 
-	for (size_t t = 0; (run->tier = run->platform->tiers[t]); t++) {
-		bool tier_fails = false;
+	for (size_t i = 0; (run->tier = run->platform->tiers[i]); i++) {
+		int r = attempt_tier(run, &best, err);
 
-		for (size_t s = 0; !tier_fails && (run->strategy = run->platform->strategies[s]);
-		     s++) {
-			struct nexbox_error error = { 0 };
-			int r;
-
-			if (!(run->tier->views & run->strategy->kind) ||
-			    (run->spec.strategy && run->strategy != run->spec.strategy))
-				continue;
-			r = check_guarantees(run, &error);
-			if (r == 0)
-				r = attempt(run, &error);
-			if (r == 0)
-				return 0;
-			if (!is_passed_over(run, &error)) {
-				*err = error;
-				return r;
-			}
-			/* What this very run asks too much of says more than what is missing. */
-			if (!first.code ||
-			    (first.code == NEXBOX_E_UNSUPPORTED && error.code == NEXBOX_E_REFUSED &&
-			     strcmp(error.where, "guarantees") != 0))
-				first = error;
-			tier_fails = strcmp(error.where, NX_WHERE_VIEW) != 0 &&
-			             strcmp(error.where, "guarantees") != 0;
-			r = pass_over(run, &error, err);
-			if (r < 0)
-				return r;
-			end_attempt(run);
-		}
+		if (r != 0)
+			return r < 0 ? r : 0;
 	}
 	if (!run->spec.strategy) {
-		*err = first;
-		return -(int)first.code;
+		*err = best;
+		return -(int)best.code;
 	}
-	return nx_fail(err, first.code, first.os_code, first.where, "no '%s' here: %s",
-	               run->spec.strategy->name, first.message);
+	return nx_fail(err, best.code, best.os_code, best.where, "no '%s' here: %s",
+	               run->spec.strategy->name, best.message);
 }
 
 static int open_again(struct run *run, struct nexbox_error *err)
