@@ -6,29 +6,12 @@ on its filesystem and a run with its strategy in its tier, as its caller.
 """
 
 import hashlib
-import importlib.util
 import os
 import subprocess
-import sys
-from pathlib import Path
 
+import box_fixtures
 import pytest
-
-INTEGRATION = Path(__file__).resolve().parents[1] / "integration"
-sys.path.insert(0, str(INTEGRATION))
-
-
-def _load():
-    """The integration suite's conftest.py; two modules cannot both be called "conftest"."""
-    spec = importlib.util.spec_from_file_location("box_fixtures", INTEGRATION / "conftest.py")
-    module = importlib.util.module_from_spec(spec)
-    sys.modules["box_fixtures"] = module
-    spec.loader.exec_module(module)
-    return module
-
-
-box_fixtures = _load()
-globals().update({name: value for name, value in vars(box_fixtures).items() if not name.startswith("__")})
+from box_fixtures import *  # noqa: F403
 
 os.environ.setdefault("NEXBOX", str(box_fixtures.PROJECT / "build/nex-box"))
 

@@ -4,28 +4,11 @@
   NEXBOX_TEST_SWEEP=all   every point, and every changeset; else a sample that differs from day to day
 """
 
-import importlib.util
 import os
-import sys
-from pathlib import Path
 
+import box_fixtures
 import pytest
-
-TESTS = Path(__file__).resolve().parents[1]
-sys.path[:0] = [str(TESTS / "integration"), str(TESTS / "contract")]
-
-
-def _load():
-    """The integration suite's conftest.py; two modules cannot both be called "conftest"."""
-    spec = importlib.util.spec_from_file_location("box_fixtures", TESTS / "integration/conftest.py")
-    module = importlib.util.module_from_spec(spec)
-    sys.modules["box_fixtures"] = module
-    spec.loader.exec_module(module)
-    return module
-
-
-box_fixtures = _load()
-globals().update({name: value for name, value in vars(box_fixtures).items() if not name.startswith("__")})
+from box_fixtures import *  # noqa: F403
 
 os.environ.setdefault("NEXBOX", str(box_fixtures.PROJECT / "build/nex-box"))
 

@@ -6,33 +6,16 @@ attack works without the box, so that no test passes because the attack is broke
 fails inside. Wherever it makes a difference it runs as an ordinary user and as root.
 """
 
-import importlib.util
 import os
 import shutil
 import subprocess
-import sys
 import tempfile
 from pathlib import Path
 
+import box_fixtures
 import pytest
-
-INTEGRATION = Path(__file__).resolve().parents[1] / "integration"
-sys.path.insert(0, str(INTEGRATION))
-
-
-def _load():
-    """The integration suite's conftest.py; two modules cannot both be called "conftest"."""
-    spec = importlib.util.spec_from_file_location("box_fixtures", INTEGRATION / "conftest.py")
-    module = importlib.util.module_from_spec(spec)
-    sys.modules["box_fixtures"] = module
-    spec.loader.exec_module(module)
-    return module
-
-
-box_fixtures = _load()
-globals().update({name: value for name, value in vars(box_fixtures).items() if not name.startswith("__")})
-
-from attacker import Attacker  # noqa: E402
+from attacker import Attacker
+from box_fixtures import *  # noqa: F403
 
 
 @pytest.fixture

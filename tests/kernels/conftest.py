@@ -6,36 +6,21 @@
   NEXBOX_KERNELS      only these, with commas (default: all of fetch.py)
 """
 
-import importlib.util
 import os
 import re
 import subprocess
-import sys
-from pathlib import Path
 
+import cases
+import fetch
+import machine
 import pytest
-
-INTEGRATION = Path(__file__).resolve().parents[1] / "integration"
-sys.path.insert(0, str(INTEGRATION))
-
-
-def _load():
-    """The integration suite's conftest.py; two modules cannot both be called "conftest"."""
-    spec = importlib.util.spec_from_file_location("box_fixtures", INTEGRATION / "conftest.py")
-    module = importlib.util.module_from_spec(spec)
-    sys.modules["box_fixtures"] = module
-    spec.loader.exec_module(module)
-    return module
-
-
-box_fixtures = _load()
-KEPT = ("pytest_configure", "pytest_runtest_makereport", "pytest_sessionfinish", "pytest_terminal_summary")
-KEPT += ("bare_nexbox",)
-globals().update({name: getattr(box_fixtures, name) for name in KEPT})
-
-import cases  # noqa: E402
-import fetch  # noqa: E402
-import machine  # noqa: E402
+from box_fixtures import (  # noqa: F401
+    bare_nexbox,
+    pytest_configure,
+    pytest_runtest_makereport,
+    pytest_sessionfinish,
+    pytest_terminal_summary,
+)
 
 WANTED = os.environ.get("NEXBOX_KERNELS")
 KERNELS = [k for k in fetch.KERNELS if not WANTED or k.name in WANTED.split(",")]
