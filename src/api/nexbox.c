@@ -97,22 +97,25 @@ struct nexbox_outcome *nexbox_outcome_free(struct nexbox_outcome *outcome)
 	return NULL;
 }
 
+/* Of a document: @os_code is the writer's. */
+static int written(int os_code, struct nexbox_error *error)
+{
+	return os_code ? nx_fail(error, NEXBOX_E_SYSTEM, os_code, "api",
+	                         "the document could not be written") :
+	                 0;
+}
+
 int nexbox_outcome_write_json(const struct nexbox_outcome *outcome, uint32_t flags,
                               int (*write)(void *userdata, const void *data, size_t size_bytes),
                               void *userdata, struct nexbox_error *error)
 {
-	int os_code;
-
 	if (!outcome || !write)
 		return nx_fail(error, NEXBOX_E_INVALID, 0, "api",
 		               "the outcome and the writer must be given");
 	if (flags & ~(uint32_t)NEXBOX_JSON_OUTPUT)
 		return nx_fail(error, NEXBOX_E_INVALID, 0, "api", "unknown flags 0x%x", flags);
-	os_code = nx_outcome_write_json(outcome, flags & NEXBOX_JSON_OUTPUT, write, userdata);
-	if (os_code)
-		return nx_fail(error, NEXBOX_E_SYSTEM, os_code, "api",
-		               "the document could not be written");
-	return 0;
+	return written(nx_outcome_write_json(outcome, flags & NEXBOX_JSON_OUTPUT, write, userdata),
+	               error);
 }
 
 /* The frame of all calls about the history: one report, whatever came of it. */
@@ -211,16 +214,10 @@ int nexbox_report_write_json(const struct nexbox_report *report,
                              int (*write)(void *userdata, const void *data, size_t size_bytes),
                              void *userdata, struct nexbox_error *error)
 {
-	int os_code;
-
 	if (!report || !write)
 		return nx_fail(error, NEXBOX_E_INVALID, 0, "api",
 		               "the report and the writer must be given");
-	os_code = nx_report_write_json(report, write, userdata);
-	if (os_code)
-		return nx_fail(error, NEXBOX_E_SYSTEM, os_code, "api",
-		               "the document could not be written");
-	return 0;
+	return written(nx_report_write_json(report, write, userdata), error);
 }
 
 struct nexbox_report *nexbox_report_free(struct nexbox_report *report)
@@ -268,16 +265,10 @@ int nexbox_boxes_write_json(const struct nexbox_boxes *list,
                             int (*write)(void *userdata, const void *data, size_t size_bytes),
                             void *userdata, struct nexbox_error *error)
 {
-	int os_code;
-
 	if (!list || !write)
 		return nx_fail(error, NEXBOX_E_INVALID, 0, "api",
 		               "the list and the writer must be given");
-	os_code = nx_boxes_write_json(list, write, userdata);
-	if (os_code)
-		return nx_fail(error, NEXBOX_E_SYSTEM, os_code, "api",
-		               "the document could not be written");
-	return 0;
+	return written(nx_boxes_write_json(list, write, userdata), error);
 }
 
 int nexbox_box_diff(const struct nexbox_diff_options *options, struct nexbox_outcome **ret_outcome,
@@ -373,16 +364,10 @@ int nexbox_diagnosis_write_json(const struct nexbox_diagnosis *diagnosis,
                                 int (*write)(void *userdata, const void *data, size_t size_bytes),
                                 void *userdata, struct nexbox_error *error)
 {
-	int os_code;
-
 	if (!diagnosis || !write)
 		return nx_fail(error, NEXBOX_E_INVALID, 0, "api",
 		               "the diagnosis and the writer must be given");
-	os_code = nx_diagnosis_write_json(diagnosis, write, userdata);
-	if (os_code)
-		return nx_fail(error, NEXBOX_E_SYSTEM, os_code, "api",
-		               "the document could not be written");
-	return 0;
+	return written(nx_diagnosis_write_json(diagnosis, write, userdata), error);
 }
 
 uint32_t nexbox_guarantee_from_name(const char *name)

@@ -73,9 +73,9 @@ static struct nx_session *session_new(int workspace_fd)
 }
 
 /*
- * Gives the workspace root the modification time back that making or removing
- * the store took from it. Only when nobody else has changed it meanwhile; an
- * owner's right is needed, and that it is missing is no error.
+ * Gives the workspace root the modification time back that making or removing the store
+ * took from it. What somebody else does in the root at that very moment shows in its
+ * change time only. An owner's right is needed, and that it is missing is no error.
  */
 static void restore_mtime(int workspace_fd, const struct stat *before)
 {
@@ -305,6 +305,15 @@ static int make_session(struct nx_session *session, bool fresh, const char *work
 	return 0;
 }
 
+/* Its id is known. */
+static int name_path(struct nx_session *session, const char *workspace, struct nexbox_error *err)
+{
+	return nx_buf_printf(&session->path, "%s/%s/%s/%s", workspace, NX_STORE_NAME, SESSIONS,
+	                     session->id) ?
+	               0 :
+	               nx_nomem(err, "store");
+}
+
 int nx_session_new(int workspace_fd, const char *workspace, struct nx_session **ret_session,
                    struct nexbox_error *err)
 {
@@ -316,11 +325,10 @@ int nx_session_new(int workspace_fd, const char *workspace, struct nx_session **
 	r = make_id(session, err);
 	if (r < 0)
 		return r;
-	if (!nx_buf_printf(&session->path, "%s/%s/%s/%s", workspace, NX_STORE_NAME, SESSIONS,
-	                   session->id))
-		return nx_nomem(err, "store");
-	*ret_session = nx_take(&session);
-	return 0;
+	r = name_path(session, workspace, err);
+	if (r == 0)
+		*ret_session = nx_take(&session);
+	return r;
 }
 
 int nx_session_make(struct nx_session *session, const char *workspace, struct nexbox_error *err)
@@ -462,11 +470,10 @@ int nx_session_open(int workspace_fd, const char *workspace, const char *id,
 	unlock(session->sessions_fd);
 	if (r < 0)
 		return r;
-	if (!nx_buf_printf(&session->path, "%s/%s/%s/%s", workspace, NX_STORE_NAME, SESSIONS,
-	                   session->id))
-		return nx_nomem(err, "store");
-	*ret_session = nx_take(&session);
-	return 0;
+	r = name_path(session, workspace, err);
+	if (r == 0)
+		*ret_session = nx_take(&session);
+	return r;
 }
 
 int nx_session_release(struct nx_session *session, struct nexbox_error *err)
