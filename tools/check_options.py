@@ -63,6 +63,13 @@ def complaints(program, man_dir):
     for option in sorted(history_help ^ set(history_man)):
         yield f"nex-box-history.1.scd and the help of its commands disagree about {option}"
 
+    box_help = set()
+    for command in ["ls", "diff", "commit", "discard"]:
+        box_help |= options_of_help(output_of(program, command, "--help"))
+    box_man = options_of_man((man_dir / "nex-box-box.1.scd").read_text())
+    for option in sorted(box_help ^ set(box_man)):
+        yield f"nex-box-box.1.scd and the help of its commands disagree about {option}"
+
     doctor_help = options_of_help(output_of(program, "doctor", "--help"))
     doctor_man = options_of_man((man_dir / "nex-box-doctor.1.scd").read_text())
     for option in sorted(doctor_help ^ set(doctor_man)):

@@ -50,3 +50,6 @@ int nx_cmd_completion(int argc, char **argv);
 
 /** nx_cmd_history() - log, show, undo, redo, recover or gc, by argv[0] */
 int nx_cmd_history(int argc, char **argv);
+
+/** nx_cmd_box() - ls, diff, commit or discard, by argv[0] */
+int nx_cmd_box(int argc, char **argv);

@@ -156,14 +156,14 @@ static int run_with(struct nx_cli_run_options *options, int argc, char **argv)
 	box->n_env_set = options->variables.n_items;
 	box->grants = options->grants.items;
 	box->n_grants = options->grants.n_items;
-	box->on_conflict = (uint32_t)options->on_conflict;
-	box->guard = (uint32_t)options->guard;
-	box->include = options->include.items;
-	box->n_include = options->include.n_items;
-	box->exclude = options->exclude.items;
-	box->n_exclude = options->exclude.n_items;
-	box->allow_guarded = options->allow_guarded.items;
-	box->n_allow_guarded = options->allow_guarded.n_items;
+	box->on_conflict = (uint32_t)options->promotion.on_conflict;
+	box->guard = (uint32_t)options->promotion.guard;
+	box->include = options->promotion.include.items;
+	box->n_include = options->promotion.include.n_items;
+	box->exclude = options->promotion.exclude.items;
+	box->n_exclude = options->promotion.exclude.n_items;
+	box->allow_guarded = options->promotion.allow_guarded.items;
+	box->n_allow_guarded = options->promotion.allow_guarded.n_items;
 	box->commit_on = options->commit_on.items;
 	box->n_commit_on = options->commit_on.n_items;
 	/* Its name says so: nobody names a status on which nothing is to happen. */
@@ -185,8 +185,6 @@ int nx_cmd_run(int argc, char **argv)
 
 	free(options.variables.items);
 	free(options.grants.items);
-	free(options.include.items);
-	free(options.exclude.items);
-	free(options.allow_guarded.items);
+	nx_cli_promotion_fini(&options.promotion);
 	return status;
 }

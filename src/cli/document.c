@@ -106,6 +106,15 @@ void nx_cli_report_write(const struct nexbox_report *report, int fd)
 	finish(&sink, r, &error);
 }
 
+void nx_cli_box_list_write(const struct nexbox_boxes *list, int fd)
+{
+	struct sink sink = { .fd = fd };
+	struct nexbox_error error = { 0 };
+	int r = nexbox_boxes_write_json(list, gather, &sink, &error);
+
+	finish(&sink, r, &error);
+}
+
 bool nx_cli_document_check_fd(int fd, struct nx_cli_text *complaint)
 {
 	int flags = fcntl(fd, F_GETFL);

@@ -29,3 +29,6 @@ void nx_cli_document_write(const struct nexbox_outcome *outcome, int fd, uint32_
 
 /** nx_cli_report_write() - the same for a report about the history */
 void nx_cli_report_write(const struct nexbox_report *report, int fd);
+
+/** nx_cli_box_list_write() - the same for a list of boxes */
+void nx_cli_box_list_write(const struct nexbox_boxes *list, int fd);

@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "box_options.h"
 #include "cmd.h"
 #include "history_options.h"
 #include "streams.h"
@@ -15,6 +16,12 @@ static int cmd_help(int argc, char **argv);
 const struct nx_cmd nx_cmds[] = {
 	{ "run", "[OPTIONS] [--] COMMAND [ARG...]", "run a command on a view of the workspace",
 	  nx_cmd_run, NULL },
+	{ "ls", "[OPTIONS]", "list the boxes that were kept", nx_cmd_box, nx_cli_ls_table },
+	{ "diff", "[OPTIONS] BOX", "show what a kept box would change", nx_cmd_box,
+	  nx_cli_diff_table },
+	{ "commit", "[OPTIONS] BOX [PATH...]", "promote what is in a kept box", nx_cmd_box,
+	  nx_cli_commit_table },
+	{ "discard", "[OPTIONS] BOX...", "remove kept boxes", nx_cmd_box, nx_cli_discard_table },
 	{ "log", "[OPTIONS]", "list what was promoted", nx_cmd_history, nx_cli_history_table },
 	{ "show", "[OPTIONS] [TX]", "show what one promotion changed", nx_cmd_history,
 	  nx_cli_history_table },
@@ -34,8 +41,7 @@ const struct nx_cmd nx_cmds[] = {
 const size_t nx_n_cmds = sizeof(nx_cmds) / sizeof(nx_cmds[0]);
 
 /* Known, so that nobody looks for a typing mistake. */
-static const char *const to_come[] = { "diff", "commit", "discard", "ls",
-	                               "exec", "shell",  "fork",    "mcp" };
+static const char *const to_come[] = { "exec", "shell", "fork", "mcp" };
 
 static void print_usage(FILE *stream)
 {

@@ -10,6 +10,7 @@
 #include <nexbox/nexbox.h>
 
 #include "options.h"
+#include "promotion_options.h"
 
 /** enum nx_cli_color - --color */
 enum nx_cli_color {
@@ -21,8 +22,7 @@ enum nx_cli_color {
 /**
  * struct nx_cli_run_options - what `nex-box run` was asked for
  * @box:       for nexbox_run()
- * @on_conflict: enum nexbox_on_conflict
- * @guard:     enum nexbox_guard
+ * @promotion: what of the changes
  * @net_host:  1: the host's network
  * @json:      1: the document on stdout
  * @status_fd: for the document; -1: none
@@ -33,12 +33,8 @@ struct nx_cli_run_options {
 	struct nexbox_run_options box;
 	struct nx_cli_variables variables;
 	struct nx_cli_grants grants;
-	struct nx_cli_patterns include;
-	struct nx_cli_patterns exclude;
-	struct nx_cli_patterns allow_guarded;
+	struct nx_cli_promotion promotion;
 	struct nx_cli_codes commit_on;
-	int on_conflict;
-	int guard;
 	int help;
 	int net_host;
 	int json;

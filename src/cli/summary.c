@@ -359,3 +359,18 @@ void nx_cli_summary_write(const struct nx_cli_run_options *options,
 		add_error(&text, &outcome->error);
 	nx_cli_say(&text);
 }
+
+void nx_cli_summary_write_commit(const struct nexbox_outcome *outcome)
+{
+	struct nx_cli_text text;
+
+	nx_cli_text_reset(&text);
+	nx_cli_text_add_safe(&text, outcome->box);
+	if (outcome->commit_status == NEXBOX_COMMIT_PROMOTED)
+		add_promoted(&text, outcome);
+	else if (not_promoted(outcome))
+		add_objected(&text, outcome, wants_color(NX_CLI_COLOR_AUTO));
+	else
+		add_forgotten(&text, outcome);
+	nx_cli_say(&text);
+}

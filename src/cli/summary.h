@@ -18,3 +18,9 @@
  */
 void nx_cli_summary_write(const struct nx_cli_run_options *options,
                           const struct nexbox_outcome *outcome, const struct nexbox_error *error);
+
+/**
+ * nx_cli_summary_write_commit() - say what became of a kept box that was promoted
+ * @outcome: (borrowed)
+ */
+void nx_cli_summary_write_commit(const struct nexbox_outcome *outcome);
