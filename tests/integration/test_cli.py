@@ -18,7 +18,7 @@ import pytest
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 NEXBOX = os.path.abspath(os.environ.get("NEXBOX", ROOT / "build" / "nex-box"))
 
-VERBS_TO_COME = "diff commit discard ls exec shell fork mcp".split()
+VERBS_TO_COME = "exec shell fork mcp".split()
 OPTIONS_TO_COME = [
     "--explain", "--timings",
 ]
