@@ -271,6 +271,21 @@ static int note_link(struct work *work, const struct folder *folder, struct nx_b
 	return is_first;
 }
 
+/*
+ * What has gone, or become something else, since it was listed is not cloned. Any other
+ * error ends the clone: a view without what cannot be read would be another workspace.
+ */
+static bool has_gone(int os_code)
+{
+	return os_code == ENOENT || os_code == ENOTDIR || os_code == ELOOP || os_code == ENXIO ||
+	       os_code == ESTALE;
+}
+
+static bool is_closed(int os_code)
+{
+	return os_code == EACCES || os_code == EPERM;
+}
+
 static int clone_file(struct work *work, const struct folder *folder, struct nx_base *base,
                       struct nexbox_error *err)
 {
@@ -280,7 +295,9 @@ static int clone_file(struct work *work, const struct folder *folder, struct nx_
 	struct stat st;
 	int r;
 
-	if (fd < 0 && (errno == EACCES || errno == EPERM) &&
+	if (fd < 0 && !has_gone(errno) && !is_closed(errno))
+		return cannot(errno, "open", folder, base->name, err);
+	if (fd < 0 && is_closed(errno) &&
 	    fstatat(folder->from_fd, base->name, &st, AT_SYMLINK_NOFOLLOW) == 0)
 		return stand_in(folder, base, &st, err);
 	if (fd < 0 || fstat(fd, &st) < 0 || !S_ISREG(st.st_mode)) {
@@ -412,8 +429,12 @@ static int clone_folder(struct work *work, struct nx_pool *pool, const struct fo
 		nx_base_note_clone(base, &to);
 		return 0;
 	}
-	if (faccessat(parent->from_fd, base->name, R_OK | X_OK, AT_EACCESS) < 0)
-		return errno == ENOENT ? 0 : stand_in(parent, base, st, err);
+	if (faccessat(parent->from_fd, base->name, R_OK | X_OK, AT_EACCESS) < 0) {
+		if (is_closed(errno))
+			return stand_in(parent, base, st, err);
+		base->flags |= NX_BASE_MISSING;
+		return has_gone(errno) ? 0 : cannot(errno, "look at", parent, base->name, err);
+	}
 	if (mkdirat(parent->to_fd, base->name, 0700) < 0)
 		return cannot(errno, "make", parent, base->name, err);
 	folder = new_folder(work, parent, base);
@@ -430,7 +451,9 @@ static int clone_entry(struct work *work, struct nx_pool *pool, const struct fol
 		return clone_file(work, folder, base, err);
 	if (fstatat(folder->from_fd, base->name, &st, AT_SYMLINK_NOFOLLOW) < 0) {
 		base->flags |= NX_BASE_MISSING;
-		return 0;
+		return has_gone(errno) || is_closed(errno) ?
+		               0 :
+		               cannot(errno, "look at", folder, base->name, err);
 	}
 	if (S_ISREG(st.st_mode))
 		return clone_file(work, folder, base, err);
@@ -540,6 +563,10 @@ static int open_folder(struct work *work, struct nx_pool *pool, struct folder *f
 	folder->from_fd = nx_fs_open(work->clone->workspace_fd, folder->path,
 	                             O_RDONLY | O_DIRECTORY);
 	if (folder->from_fd < 0) {
+		bool is_root = folder->base == &work->baseline->root;
+
+		if (is_root || (!has_gone(-folder->from_fd) && !is_closed(-folder->from_fd)))
+			return cannot(-folder->from_fd, "open", folder, ".", err);
 		/* Gone, or closed, since it was listed: its content was not to be had. */
 		folder->base->flags |= NX_BASE_UNSEEN;
 		return 0;

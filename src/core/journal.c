@@ -13,6 +13,7 @@
 
 #include "base/clock.h"
 #include "core/store.h"
+#include "platform/fs.h"
 
 #define MAGIC "NXJRNL\r\n"
 #define VERSION 1
@@ -275,6 +276,9 @@ int nx_journal_pass(struct nx_journal *journal, enum nx_direction direction)
 		r = reserve(journal, journal->end + journal->pending.size);
 	if (r == 0)
 		r = append(journal, PASS, payload, sizeof(payload));
+	/* After a loss of power no effect is there without it. */
+	if (r == 0)
+		r = nx_fs_settle(journal->fd);
 	if (r == 0)
 		journal->state = direction == NX_FORWARD ? NX_JOURNAL_FORWARD : NX_JOURNAL_BACK;
 	return r;

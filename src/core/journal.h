@@ -251,7 +251,8 @@ struct nx_intent *nx_journal_add_intent(struct nx_journal *journal);
  * @journal:   (borrowed)
  * @direction: enum nx_direction
  *
- * Reserves room for the records that follow, too.
+ * Reserves room for the records that follow, too, and waits until all of it is written:
+ * a filesystem with a log of its own has it before the first rename.
  *
  * Return: 0, or a negative errno: then no effect may come.
  * Context: any thread.

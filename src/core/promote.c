@@ -14,7 +14,7 @@
 
 static void work_fini(struct nx_promoting *work)
 {
-	nx_fs_settle_end(&work->settling, false);
+	(void)nx_fs_settle_end(&work->settling, NULL);
 	free(work->settled);
 	nx_journal_fini(&work->journal);
 	nx_spots_fini(&work->host);
@@ -205,6 +205,19 @@ static void keep_history(struct nx_promoting *work)
 		(void)unlinkat(promotion->session_fd, NX_JOURNAL_NAME, 0);
 }
 
+/* Data is on the disk before its name says that it is there. */
+static int end_settling(struct nx_promoting *work)
+{
+	const char *path = ".";
+	int r = nx_fs_settle_end(&work->settling, &path);
+
+	if (r == 0)
+		return 0;
+	(void)unlinkat(work->promotion->session_fd, NX_JOURNAL_NAME, 0);
+	return nx_promoting_stop(work->promotion, NEXBOX_COMMIT_FAILED, -r,
+	                         "cannot put '%s' on the disk", path);
+}
+
 /* From the first intent to the move into history. */
 static int carry_out(struct nx_promoting *work)
 {
@@ -214,8 +227,8 @@ static int carry_out(struct nx_promoting *work)
 		r = nx_upper_sync(work);
 	if (r == 0)
 		r = write_journal(work);
-	/* Data has its place on the disk before its name says that it is there. */
-	nx_fs_settle_end(&work->settling, r == 0);
+	if (r == 0)
+		r = end_settling(work);
 	if (r == 0)
 		r = switch_over(work);
 	if (r == 0)

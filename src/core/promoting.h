@@ -82,7 +82,7 @@ bool nx_upper_copies(const struct nx_promoting *work, const struct nx_change *ch
 int nx_upper_find_shared(struct nx_promoting *work);
 
 /**
- * nx_upper_settle() - begin to give the data that moves in its place on the disk
+ * nx_upper_settle() - begin to put on the disk the data that replaces other data
  * @work: (borrowed) gets @settling, which is ended before the switch
  *
  * Return: 0, or -NEXBOX_E_NOMEM.

@@ -28,6 +28,18 @@ struct folder {
 	struct nexbox_error *err;
 };
 
+/*
+ * Power was lost since. One that was made in an earlier life and turned in this one is
+ * taken for such, too: then inode and time tell alone whether a file is the one.
+ */
+static bool is_of_other_boot(const struct nx_journal *journal)
+{
+	unsigned char boot_id[NX_BOOT_ID_SIZE];
+
+	nx_boot_id(boot_id);
+	return memcmp(journal->head.boot_id, boot_id, sizeof(boot_id)) != 0;
+}
+
 static int fail(const struct folder *folder, int os_code, const char *what, const char *path)
 {
 	return nx_fail(folder->err, NEXBOX_E_SYSTEM, os_code, "recover",
@@ -36,14 +48,31 @@ static int fail(const struct folder *folder, int os_code, const char *what, cons
 	               what, nx_quote(path), nx_quote(folder->path));
 }
 
+/*
+ * A folder of versions. After a loss of power it may be in history already, where the
+ * journal was about to follow: the renames came to the disk, and the commit record, which
+ * had come before them, did not.
+ */
+static int open_versions(const struct folder *folder, const char *name)
+{
+	NX_CLEANUP(nx_buf_fini) struct nx_buf path = NX_BUF_INIT;
+	int fd = nx_store_folder(folder->fd, name);
+
+	if (fd != -ENOENT || folder->in_history || folder->store_fd < 0)
+		return fd;
+	if (!nx_buf_printf(&path, "%s/%s/%s", NX_STORE_HISTORY, folder->journal.head.id, name))
+		return -ENOMEM;
+	return nx_store_folder(folder->store_fd, path.data);
+}
+
 /* An empty one may be gone with the session's other folders. */
 static int open_undo(const struct folder *folder)
 {
-	int fd = nx_store_folder(folder->fd, NX_HISTORY_UNDO);
+	int fd = open_versions(folder, NX_HISTORY_UNDO);
 
 	if (fd != -ENOENT || mkdirat(folder->fd, NX_HISTORY_UNDO, 0700) < 0)
 		return fd;
-	return nx_store_folder(folder->fd, NX_HISTORY_UNDO);
+	return open_versions(folder, NX_HISTORY_UNDO);
 }
 
 /* The journal's strings end with the journal. */
@@ -72,8 +101,9 @@ static int take_back(struct folder *folder, enum nx_direction direction)
 	struct nx_switch steps = {
 		.journal = &folder->journal,
 		.workspace_fd = folder->workspace_fd,
+		.is_torn = is_of_other_boot(&folder->journal),
 	};
-	NX_AUTO_FD upper_fd = nx_store_folder(folder->fd, NX_HISTORY_UPPER);
+	NX_AUTO_FD upper_fd = open_versions(folder, NX_HISTORY_UPPER);
 	NX_AUTO_FD undo_fd = open_undo(folder);
 	int r;
 
@@ -136,6 +166,16 @@ static int finish(struct folder *folder)
 	return drop_journal(folder);
 }
 
+/* What a pass that did not come to its end has made. */
+static int take_back_pass(struct folder *folder)
+{
+	if (folder->journal.state == NX_JOURNAL_FORWARD)
+		return take_back(folder, NX_FORWARD);
+	if (folder->journal.state == NX_JOURNAL_BACK)
+		return take_back(folder, NX_BACK);
+	return 0;
+}
+
 static int recover_folder(struct folder *folder)
 {
 	struct nx_journal *journal = &folder->journal;
@@ -152,10 +192,7 @@ static int recover_folder(struct folder *folder)
 		if (!ret->id || !ret->box)
 			return nx_nomem(folder->err, "recover");
 	}
-	if (journal->state == NX_JOURNAL_FORWARD)
-		r = take_back(folder, NX_FORWARD);
-	else if (journal->state == NX_JOURNAL_BACK)
-		r = take_back(folder, NX_BACK);
+	r = take_back_pass(folder);
 	return r < 0 ? r : finish(folder);
 }
 
@@ -325,7 +362,7 @@ static int undo_torn(struct folder *folder)
 		.workspace_fd = folder->workspace_fd,
 		.is_torn = true,
 	};
-	NX_AUTO_FD upper_fd = nx_store_folder(folder->fd, NX_HISTORY_UPPER);
+	NX_AUTO_FD upper_fd = open_versions(folder, NX_HISTORY_UPPER);
 	NX_AUTO_FD undo_fd = open_undo(folder);
 	struct timespec line;
 	int r;
@@ -357,15 +394,18 @@ static int check_torn(struct folder *folder, const unsigned char *boot_id)
 	int r = nx_journal_read(journal, folder->fd, folder->path, NULL);
 
 	/* A journal that power has torn cannot say what it was about. */
-	if (r != 0 || !journal->head.id || journal->state != NX_JOURNAL_NEW ||
-	    (journal->head.flags & NX_JOURNAL_DURABLE) ||
-	    memcmp(journal->head.boot_id, boot_id, NX_BOOT_ID_SIZE) == 0 ||
-	    memcmp(journal->checked, boot_id, NX_BOOT_ID_SIZE) == 0)
+	if (r != 0 || !journal->head.id || journal->state == NX_JOURNAL_OLD)
 		return 0;
 	folder->ret->id = nx_arena_strdup(folder->arena, journal->head.id);
 	folder->ret->box = nx_arena_strdup(folder->arena, journal->head.box);
 	if (!folder->ret->id || !folder->ret->box)
 		return nx_nomem(folder->err, "recover");
+	/* It came into history, and its commit record did not come to the disk. */
+	if (journal->state != NX_JOURNAL_NEW)
+		return take_back_pass(folder);
+	if ((journal->head.flags & NX_JOURNAL_DURABLE) || !is_of_other_boot(journal) ||
+	    memcmp(journal->checked, boot_id, NX_BOOT_ID_SIZE) == 0)
+		return 0;
 	for (size_t i = 0; i < journal->n_intents; i++)
 		if (is_torn_file(folder->workspace_fd, &journal->intents[i]))
 			return undo_torn(folder);

@@ -270,7 +270,7 @@ bool nx_store_is_of_boot(int store_fd);
 /**
  * nx_store_folder() - open a folder of the store
  * @dir_fd: (borrowed) the store, or a folder in it
- * @name:   (borrowed) a name in it
+ * @name:   (borrowed) a name in it, or a path below it
  *
  * Return: a descriptor, or a negative errno.
  * Context: any thread.

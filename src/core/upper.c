@@ -134,9 +134,7 @@ static int copy_file(const struct nx_spot *from, const struct nx_spot *to)
 	if (to_fd < 0)
 		return -errno;
 	r = nx_fs_copy_data(from_fd, to_fd);
-	if (r == 0)
-		nx_fs_settle(to_fd);
-	return r;
+	return r < 0 ? r : nx_fs_settle(to_fd);
 }
 
 /* A copy of one entry that is no folder. */
@@ -278,26 +276,15 @@ static int clean_folder(struct nx_promoting *work, const struct nx_change *chang
 	return r;
 }
 
-/* What of a file needs it open: its blocks, unless many are settled at once. */
-static void settle_file(const struct nx_promoting *work, const struct nx_change *change,
-                        const struct nx_spot *spot)
+/* An overlay has filled them. */
+static void dig_holes(const struct nx_spot *spot)
 {
-	bool replaces = change->entry.kind != NEXBOX_ENTRY_CREATED;
-	bool digs = replaces && (change->flags & NX_CHANGE_WAS_SPARSE);
-	bool settles = !work->settled && (replaces || (work->promotion->flags & NX_PROMOTE_DURABLE));
-	NX_AUTO_FD fd = -1;
-
-	if (!digs && !settles)
-		return;
 	/* The walk has seen that it is a regular file, and nobody else is in the upper. */
-	fd = openat(spot->dir_fd, spot->name,
-	            (digs ? O_RDWR : O_RDONLY) | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
-	if (fd < 0)
-		return;
-	if (digs)
+	NX_AUTO_FD fd = openat(spot->dir_fd, spot->name,
+	                       O_RDWR | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
+
+	if (fd >= 0)
 		nx_fs_dig_holes(fd);
-	if (settles)
-		nx_fs_settle(fd);
 }
 
 /* A file that moves in as it is. */
@@ -308,8 +295,9 @@ static int strip_file(struct nx_promoting *work, const struct nx_change *change)
 
 	if (r == 0)
 		r = strip(work->promotion, spot.dir_fd, spot.name);
-	if (r == 0 && change->entry.type == NEXBOX_TYPE_FILE)
-		settle_file(work, change, &spot);
+	if (r == 0 && change->entry.type == NEXBOX_TYPE_FILE &&
+	    change->entry.kind != NEXBOX_ENTRY_CREATED && (change->flags & NX_CHANGE_WAS_SPARSE))
+		dig_holes(&spot);
 	return r;
 }
 
@@ -324,24 +312,20 @@ static int stage_one(struct nx_promoting *work, const struct nx_change *change)
 	return strip_file(work, change);
 }
 
-/* Fewer are settled where they are opened anyway. */
-#define MANY 32
-
-/* Data that replaces other data has its place on the disk before its name says so. */
+/* Data that replaces other data is on the disk before its name says so. */
 int nx_upper_settle(struct nx_promoting *work)
 {
 	const struct nx_changeset *changeset = work->changeset;
 	size_t n = 0;
 
-	if (changeset->n_changes < MANY)
-		return 0;
-	work->settled = calloc(changeset->n_changes, sizeof(*work->settled));
+	work->settled = calloc(changeset->n_changes + 1, sizeof(*work->settled));
 	if (!work->settled)
 		return -NEXBOX_E_NOMEM;
 	for (size_t i = 0; i < changeset->n_changes; i++) {
 		const struct nx_change *change = &changeset->changes[i];
 
 		if (is_upper_file(change) && change->entry.type == NEXBOX_TYPE_FILE &&
+		    nx_change_moves(change) &&
 		    (change->entry.kind != NEXBOX_ENTRY_CREATED ||
 		     (work->promotion->flags & NX_PROMOTE_DURABLE)))
 			work->settled[n++] = change->entry.path;

@@ -240,30 +240,43 @@ bool nx_fs_is_same_file(int a, int b);
 int nx_fs_sync(int fd);
 
 /**
- * nx_fs_settle() - give the blocks of a file a place on the disk
+ * nx_fs_settle() - have the data of a file written, and its size with it
  * @fd: (borrowed) a regular file
  *
- * Without it a file that is exchanged with another can be empty after a power
- * loss on ext4 (KERNEL-FACTS, Promotion 5). Waits for nothing; elsewhere it does
- * nothing.
+ * Without it a file that is exchanged with another can be empty, or full of zeroes,
+ * after a power loss: the name may be on the disk before the data. Waits for the data,
+ * but not for the disk's own cache: the filesystem empties that before it writes down a
+ * later rename.
  *
- * Return: nothing.
+ * Return: 0, or a negative errno when the data cannot be written.
  * Context: any thread.
  */
-void nx_fs_settle(int fd);
+int nx_fs_settle(int fd);
+
+/** struct nx_fs_writing - files that are being written, and are waited for later */
+struct nx_fs_writing {
+	struct {
+		int fd;
+		size_t which;
+	} files[32];
+	size_t n; /* that were begun; the oldest is waited for when there is no room */
+};
 
 /** struct nx_fs_settling - nx_fs_settle() for many files, while something else is done */
 struct nx_fs_settling {
 	pthread_t thread;
 	bool is_running;
+	struct nx_fs_writing few; /* without a thread */
 	int dir_fd;
 	const char *const *paths;
 	size_t n_paths;
-	atomic_size_t next; /* that nobody has taken yet */
+	atomic_size_t next;  /* that nobody has taken yet */
+	atomic_int os_code;  /* of the first that could not be written; 0: none */
+	atomic_size_t which; /* its number */
 };
 
 /**
- * nx_fs_settle_begin() - begin to settle many files, in a thread of its own
+ * nx_fs_settle_begin() - begin to settle files, many of them in a thread of its own
  * @settling: (out)
  * @dir_fd:   (borrowed) until nx_fs_settle_end()
  * @paths:    (borrowed) likewise: array of @n_paths regular files below @dir_fd
@@ -272,7 +285,7 @@ struct nx_fs_settling {
  * Starting the writing of a file costs more than its rename, and another core may
  * have nothing to do. The thread takes no signal.
  *
- * Return: nothing: where there can be no thread it is done at the end.
+ * Return: nothing: where there is no thread it is done at the end.
  * Context: any thread; not after fork.
  */
 void nx_fs_settle_begin(struct nx_fs_settling *settling, int dir_fd, const char *const *paths,
@@ -281,12 +294,13 @@ void nx_fs_settle_begin(struct nx_fs_settling *settling, int dir_fd, const char 
 /**
  * nx_fs_settle_end() - help, and wait until all are settled
  * @settling: (borrowed) begun, or zeroes
- * @finish:   false: nobody needs the rest any more
+ * @ret_path: (out, optional) the one that could not be written. NULL: nobody needs the
+ *            rest any more, it is left
  *
- * Return: nothing.
+ * Return: 0, or a negative errno.
  * Context: any thread; not after fork.
  */
-void nx_fs_settle_end(struct nx_fs_settling *settling, bool finish);
+int nx_fs_settle_end(struct nx_fs_settling *settling, const char **ret_path);
 
 /**
  * nx_fs_dig_holes() - give back the blocks of a file that hold only zeroes

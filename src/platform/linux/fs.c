@@ -484,33 +484,75 @@ bool nx_fs_is_same_file(int a, int b)
 	       sa.st_ino == sb.st_ino && !S_ISREG(sa.st_mode);
 }
 
-/* <ext4.h> is no part of the kernel's interface headers; the number is. */
-#define NX_EXT4_IOC_ALLOC_DA_BLKS _IO('f', 12)
-
 int nx_fs_sync(int fd)
 {
 	return syncfs(fd) < 0 ? -errno : 0;
 }
 
-void nx_fs_settle(int fd)
+/* What says that data could not be written; a filesystem without the call has no say. */
+static int settle(int fd, unsigned int flags)
 {
-	(void)ioctl(fd, NX_EXT4_IOC_ALLOC_DA_BLKS);
+	if (sync_file_range(fd, 0, 0, flags) == 0)
+		return 0;
+	return errno == EIO || errno == ENOSPC || errno == EDQUOT ? -errno : 0;
+}
+
+/*
+ * ext4 and XFS make room for data when it is written, as room that reads as zeroes until
+ * it was; the size, or that it is data now, is noted when the writing is over. All of
+ * it is in the log before the rename that comes after the wait.
+ */
+int nx_fs_settle(int fd)
+{
+	return settle(fd, SYNC_FILE_RANGE_WAIT_BEFORE | SYNC_FILE_RANGE_WRITE |
+	                          SYNC_FILE_RANGE_WAIT_AFTER);
+}
+
+static void finish_one(struct nx_fs_settling *settling, struct nx_fs_writing *writing, size_t n)
+{
+	size_t at = n % NX_ARRAY_SIZE(writing->files);
+	int r = writing->files[at].fd >= 0 ? nx_fs_settle(writing->files[at].fd) : 0;
+	int none = 0;
+
+	if (r < 0 && atomic_compare_exchange_strong(&settling->os_code, &none, -r))
+		atomic_store(&settling->which, writing->files[at].which);
+	nx_close_p(&writing->files[at].fd);
+}
+
+static void finish_all(struct nx_fs_settling *settling, struct nx_fs_writing *writing)
+{
+	size_t room = NX_ARRAY_SIZE(writing->files);
+
+	for (size_t n = writing->n > room ? writing->n - room : 0; n < writing->n; n++)
+		finish_one(settling, writing, n);
+	writing->n = 0;
+}
+
+static void begin_one(struct nx_fs_settling *settling, struct nx_fs_writing *writing, size_t which)
+{
+	size_t at = writing->n % NX_ARRAY_SIZE(writing->files);
+	int fd;
+
+	if (writing->n >= NX_ARRAY_SIZE(writing->files))
+		finish_one(settling, writing, writing->n);
+	fd = open_piece(settling->dir_fd, settling->paths[which], O_RDONLY | O_NONBLOCK);
+	if (fd >= 0)
+		(void)settle(fd, SYNC_FILE_RANGE_WRITE);
+	writing->files[at].fd = fd;
+	writing->files[at].which = which;
+	writing->n++;
 }
 
 /* One after the other; several threads may do it at once. */
 static void *settle_all(void *argument)
 {
 	struct nx_fs_settling *settling = argument;
+	struct nx_fs_writing writing = { .n = 0 };
 	size_t i;
 
-	while ((i = atomic_fetch_add(&settling->next, 1)) < settling->n_paths) {
-		int fd = open_piece(settling->dir_fd, settling->paths[i], O_RDONLY | O_NONBLOCK);
-
-		if (fd < 0)
-			continue;
-		nx_fs_settle(fd);
-		(void)close(fd);
-	}
+	while ((i = atomic_fetch_add(&settling->next, 1)) < settling->n_paths)
+		begin_one(settling, &writing, i);
+	finish_all(settling, &writing);
 	return NULL;
 }
 
@@ -521,23 +563,34 @@ void nx_fs_settle_begin(struct nx_fs_settling *settling, int dir_fd, const char 
 	sigset_t before;
 
 	*settling = (struct nx_fs_settling){ .dir_fd = dir_fd, .paths = paths, .n_paths = n_paths };
-	if (n_paths == 0)
+	/* So few are not worth a thread. */
+	if (n_paths < NX_ARRAY_SIZE(settling->few.files)) {
+		while (settling->next < n_paths)
+			begin_one(settling, &settling->few, settling->next++);
 		return;
+	}
 	(void)sigfillset(&all);
 	(void)pthread_sigmask(SIG_SETMASK, &all, &before);
 	settling->is_running = pthread_create(&settling->thread, NULL, settle_all, settling) == 0;
 	(void)pthread_sigmask(SIG_SETMASK, &before, NULL);
 }
 
-void nx_fs_settle_end(struct nx_fs_settling *settling, bool finish)
+int nx_fs_settle_end(struct nx_fs_settling *settling, const char **ret_path)
 {
-	if (finish)
+	int r;
+
+	finish_all(settling, &settling->few);
+	if (ret_path)
 		(void)settle_all(settling);
 	else
 		atomic_store(&settling->next, settling->n_paths);
 	if (settling->is_running)
 		(void)pthread_join(settling->thread, NULL);
 	settling->is_running = false;
+	r = -atomic_load(&settling->os_code);
+	if (r < 0 && ret_path)
+		*ret_path = settling->paths[atomic_load(&settling->which)];
+	return r;
 }
 
 static bool is_zero(const unsigned char *data, size_t size)
