@@ -265,6 +265,23 @@ static int reserve(struct nx_journal *journal, uint64_t end)
 	return errno == ENOSPC || errno == EDQUOT || errno == EIO ? -errno : 0;
 }
 
+/* One file for another, whose data is on the disk: whole in any case, and the common one. */
+static bool is_one_exchange(const struct nx_journal *journal)
+{
+	size_t n_files = 0;
+
+	for (size_t i = 0; i < journal->n_intents; i++) {
+		const struct nx_intent *intent = &journal->intents[i];
+
+		if (intent->kind == NX_STEP_TIME && S_ISDIR(intent->after.mode))
+			continue;
+		if (intent->kind != NX_STEP_EXCHANGE || !S_ISREG(intent->before.mode) ||
+		    !S_ISREG(intent->after.mode) || n_files++ > 0)
+			return false;
+	}
+	return n_files == 1;
+}
+
 int nx_journal_pass(struct nx_journal *journal, enum nx_direction direction)
 {
 	unsigned char payload[16] = { 0 };
@@ -277,7 +294,7 @@ int nx_journal_pass(struct nx_journal *journal, enum nx_direction direction)
 	if (r == 0)
 		r = append(journal, PASS, payload, sizeof(payload));
 	/* After a loss of power no effect is there without it. */
-	if (r == 0)
+	if (r == 0 && !is_one_exchange(journal))
 		r = nx_fs_settle(journal->fd);
 	if (r == 0)
 		journal->state = direction == NX_FORWARD ? NX_JOURNAL_FORWARD : NX_JOURNAL_BACK;

@@ -252,7 +252,8 @@ struct nx_intent *nx_journal_add_intent(struct nx_journal *journal);
  * @direction: enum nx_direction
  *
  * Reserves room for the records that follow, too, and waits until all of it is written:
- * a filesystem with a log of its own has it before the first rename.
+ * a filesystem with a log of its own has it before the first rename. One exchange of two
+ * files needs no such wait: it is whole by itself.
  *
  * Return: 0, or a negative errno: then no effect may come.
  * Context: any thread.
