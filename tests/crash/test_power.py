@@ -21,7 +21,7 @@ from pathlib import Path
 
 import pytest
 from every_kind import TREE, program
-from lab import ALL, LINE, LOCKED, Lab, strip
+from lab import ALL, LOCK, LINE, OLD_CALLS, Lab, strip
 from manifest import differences, manifest
 
 pytestmark = pytest.mark.slow
@@ -71,6 +71,8 @@ class Disk:
         self.words = ["run", "-q", *options, "--commit", "--", "sh", "-euc", program(MORE_CHANGES)]
         self.template, self.image, self.root = folder / "template.img", folder / "0.img", folder / "disk"
         self.log, self.boot = folder / "strace.log", folder / "boot_id"
+        self.program = [str(folder / "older_calls"), "38", nexbox]
+        subprocess.run(["cc", "-O1", "-o", self.program[0], OLD_CALLS], check=True)
         self.ws = self.root / "user/ws"
         self.root.mkdir()
         self.boot.write_text("00000000-1111-2222-3333-444444444444\n")
@@ -108,7 +110,7 @@ class Disk:
         self.mount(self.image)
 
     def run(self, *words, first=()):
-        return self.owner.run([*first, self.nexbox, *words], cwd=self.ws, timeout=60)
+        return self.owner.run([*first, *self.program, *words], cwd=self.ws, timeout=60)
 
     calls = Lab.calls
 
@@ -177,7 +179,7 @@ def lose_power_at(disk, point, flush):
 def points_of(disk):
     """Calls before the steps, among them, after them, and the end (None)."""
     disk.lay()
-    calls = disk.calls(disk.words, after=LOCKED)
+    calls = disk.calls(disk.words, after=LOCK)
     renames = [n for n, (name, _) in enumerate(calls) if name == "renameat2"]
     first, last = renames[0] - 12, renames[-3]  # three are into history
     n = 100 if ALL else 6

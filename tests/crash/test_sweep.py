@@ -12,7 +12,7 @@ import tempfile
 from pathlib import Path
 
 import pytest
-from lab import ALL, CHANGES, LOCKED, NEVER_FAIL, Lab, every, strip, sweep
+from lab import ALL, CHANGES, LOCK, NEVER_FAIL, Changes, Lab, every, strip, sweep
 from manifest import differences
 
 pytestmark = pytest.mark.slow
@@ -65,7 +65,7 @@ def prepare_recovery(labs, words, inject):
 def test_a_promotion_that_is_killed_at_any_call_leaves_old_or_new(make_labs, changes, capsys):
     labs = make_labs(changes)
     labs[0].lay()
-    calls = labs[0].calls(changes.words, after=LOCKED)
+    calls = labs[0].calls(changes.words, after=LOCK)
     labs[0].lay()
     prepare_recovery(labs, changes.words, before_commit(calls))
 
@@ -92,7 +92,7 @@ def test_a_promotion_that_is_killed_at_any_call_leaves_old_or_new(make_labs, cha
 def test_a_recovery_that_is_killed_at_any_call_is_made_by_the_next(make_labs, changes, capsys):
     labs = make_labs(changes)
     labs[0].lay()
-    inject = before_commit(labs[0].calls(changes.words, after=LOCKED))
+    inject = before_commit(labs[0].calls(changes.words, after=LOCK))
     labs[0].lay()
     calls = prepare_recovery(labs, changes.words, inject)
     assert len(calls) > 50
@@ -119,7 +119,8 @@ def test_a_recovery_that_is_killed_at_any_call_is_made_by_the_next(make_labs, ch
 def test_a_promotion_whose_call_fails_leaves_old_or_new(make_labs, changes, capsys, error, lasting):
     labs = make_labs(changes)
     labs[0].lay()
-    calls = [p for p in labs[0].calls(changes.words, after=LOCKED) if p[0] not in NEVER_FAIL]
+    calls = [p for p in labs[0].calls(changes.words, after=LOCK, last=True) if p[0] not in NEVER_FAIL]
+    assert len(calls) > 100
 
     def trial(lab, point):
         what = f"{error} at {point[0]} number {point[1]}, {lasting}"
@@ -137,6 +138,30 @@ def test_a_promotion_whose_call_fails_leaves_old_or_new(make_labs, changes, caps
     seen = sweep(labs, every(calls, 29), trial)
     with capsys.disabled():
         print(f"\n  {error} {lasting} at {seen.total()} of {len(calls)} calls: {dict(seen)}")
+
+
+@pytest.mark.parametrize("error", ["EIO", "EACCES"])
+def test_a_clone_that_cannot_be_made_whole_is_no_view(make_labs, capsys, error):
+    """What cannot be read is refused, or stands there empty: it never just fails to be there."""
+    labs = make_labs(Changes("clone", ("--strategy", "copy")))
+    names = sorted(os.fsdecode(path) for path in labs[0].old)
+    count = f"import os; assert sum(len(f) + len(d) for _, d, f in os.walk(\".\")) >= {len(names) - 4}"
+    words = ["run", "-q", "--strategy", "copy", "--", "python3", "-SEc", count]  # closed folders hide what is in them
+    labs[0].lay()
+    calls = [p for p in labs[0].calls(words, after=LOCK) if p[0] in ("openat", "openat2", "newfstatat", "faccessat2", "readlinkat")]
+
+    def trial(lab, point):
+        what = f"{error} at {point[0]} number {point[1]}"
+        lab.lay()
+        done = lab.run(*words, inject=f"{point[0]}:error={error}:when={point[1]}")
+        allowed = (0, 125) if error == "EIO" else (0, 1, 125)
+        assert done.returncode in allowed, (what, done.returncode, done.stderr)
+        assert lab.now() == lab.old, what
+        return done.returncode
+
+    seen = sweep(labs, every(calls, 3), trial)
+    with capsys.disabled():
+        print(f"\n  {error} while a view is made, at {seen.total()} of {len(calls)} calls: {dict(seen)}")
 
 
 @pytest.mark.parametrize("changes", CHANGES if ALL else CHANGES[:1], ids=lambda changes: changes.name)
@@ -174,7 +199,7 @@ def test_an_undo_that_is_killed_at_any_call_leaves_old_or_new(make_labs, changes
 def test_what_the_host_changed_after_the_crash_is_left_alone_and_listed(make_labs):
     lab = make_labs(CHANGES[0])[0]
     lab.lay()
-    renames = [p for p in lab.calls(lab.changes.words, after=LOCKED) if p[0] == "renameat2"]
+    renames = [p for p in lab.calls(lab.changes.words, after=LOCK) if p[0] == "renameat2"]
     lab.lay()
     lab.promote(inject=f"renameat2:signal=KILL:when={renames[-4][1]}")
     changed = [p for p in ("plain", "replaced", "locked/in") if (lab.ws / p).read_text() == "new\n"]
