@@ -65,6 +65,16 @@ static PyObject *objection_at(const void *objections, size_t i)
 	                     side(&objection->host), side(&objection->box));
 }
 
+static PyObject *denial_at(const void *denials, size_t i)
+{
+	const struct nexbox_denial *denial = (const struct nexbox_denial *)denials + i;
+
+	return Py_BuildValue("(NNNNNNK)", path_of(denial->path), path_of(denial->address),
+	                     path_of(denial->operation), path_of(denial->stage),
+	                     path_of(denial->reason), path_of(denial->allow),
+	                     (unsigned long long)denial->count);
+}
+
 static PyObject *passed_over_at(const void *passed_over, size_t i)
 {
 	const struct nexbox_passed_over *over = (const struct nexbox_passed_over *)passed_over + i;
@@ -136,8 +146,8 @@ static int put_numbers(PyObject *dict, const struct nexbox_outcome *outcome)
 	       NUMBER(duration_ms) || NUMBER(clone_duration_micros) ||
 	       NUMBER(diff_duration_micros) || NUMBER(commit_duration_micros) ||
 	       NUMBER(guarantees) || NUMBER(commit_status) || NUMBER(stdout_truncated) ||
-	       NUMBER(stderr_truncated) || FIGURE(cpu_time_micros) || FIGURE(peak_memory_bytes) ||
-	       FIGURE(bytes_written) || FIGURE(processes);
+	       NUMBER(stderr_truncated) || NUMBER(denied_complete) || FIGURE(cpu_time_micros) ||
+	       FIGURE(peak_memory_bytes) || FIGURE(bytes_written) || FIGURE(processes);
 }
 
 static int put_texts(PyObject *dict, const struct nexbox_outcome *outcome)
@@ -152,7 +162,7 @@ static int put_lists(PyObject *dict, const struct nexbox_outcome *outcome)
 {
 	return LIST(command, string_at) || LIST(conflicts, objection_at) ||
 	       LIST(guarded, objection_at) || LIST(left_out, objection_at) ||
-	       LIST(entries, entry_at) || LIST(denied, string_at) ||
+	       LIST(entries, entry_at) || LIST(denied, denial_at) ||
 	       LIST(outside_writes, string_at) || LIST(passed_over, passed_over_at) ||
 	       LIST(limits, limit_at);
 }

@@ -389,6 +389,26 @@ struct nexbox_passed_over {
 	const char *reason;
 };
 
+/**
+ * struct nexbox_denial - something that was refused to the command, or kept from it
+ * @path:      a path, relative to the workspace if it lies in it; "" when it was none
+ * @address:   an address; "" when it was none, or nobody knows
+ * @operation: what was tried: "mount", "socket AF_VSOCK", "connect", …
+ * @stage:     which part of the enclave refused it: "seccomp", "clerk", "network", "view", …
+ * @reason:    why, in one sentence
+ * @allow:     the option that would allow it; "": none does
+ * @count:     how often
+ */
+struct nexbox_denial {
+	const char *path;
+	const char *address;
+	const char *operation;
+	const char *stage;
+	const char *reason;
+	const char *allow;
+	uint64_t count;
+};
+
 /** enum nexbox_limit - a limit that was hit; a bit mask */
 enum nexbox_limit {
 	NEXBOX_LIMIT_DEADLINE = 1u << 0,
@@ -445,6 +465,11 @@ struct nexbox_limit_report {
  * @strategy, @tier: what was used; "" when none was
  * @commit_status: enum nexbox_commit_status
  * @commit_reason: one sentence, or ""
+ * @denied:      array of @n_denied: what was refused to the command. Complete for what
+ *               the system call filter, and who answers for it, refuse, if
+ *               @denied_complete is 1; an address that could not be reached is there
+ *               when the command failed or was killed. What no caller misses, since an
+ *               old kernel has not got it either (ENOSYS), is no refusal
  * @stdout_data: what was kept of the output, with NEXBOX_RUN_CAPTURE; else NULL
  * @passed_over: array of @n_passed_over: what was tried before, best first
  * @conflicts:   array of @n_conflicts: paths that changed on the host, too; also when
@@ -489,7 +514,7 @@ struct nexbox_outcome {
 	size_t n_guarded;
 	const struct nexbox_entry *entries;
 	size_t n_entries;
-	const char *const *denied;
+	const struct nexbox_denial *denied;
 	size_t n_denied;
 	const char *const *outside_writes;
 	size_t n_outside_writes;
@@ -509,6 +534,8 @@ struct nexbox_outcome {
 	uint64_t peak_memory_bytes;
 	uint64_t bytes_written;
 	uint64_t processes;
+	uint32_t denied_complete;
+	uint32_t reserved_zero;
 };
 
 /**

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 #include "details.h"
 
+#include <inttypes.h>
 #include <stdint.h>
 
 #include "names.h"
@@ -71,6 +72,36 @@ static void say_paths(struct nx_cli_text *text, const char *what, const char *co
 	}
 }
 
+void nx_cli_details_add_denial(struct nx_cli_text *text, const struct nexbox_denial *denial)
+{
+	const char *object = *denial->path ? denial->path : denial->address;
+
+	nx_cli_text_add_safe(text, denial->operation);
+	if (*object) {
+		nx_cli_text_add(text, " ");
+		nx_cli_text_add_quoted(text, object);
+	}
+	nx_cli_text_add(text, " (");
+	nx_cli_text_add_safe(text, denial->stage);
+	if (denial->count > 1)
+		nx_cli_text_add(text, ", %" PRIu64 " times", denial->count);
+	if (*denial->allow) {
+		nx_cli_text_add(text, "; allow it with ");
+		nx_cli_text_add_safe(text, denial->allow);
+	}
+	nx_cli_text_add(text, ")");
+}
+
+static void say_denied(struct nx_cli_text *text, const struct nexbox_outcome *outcome)
+{
+	for (size_t i = 0; i < outcome->n_denied; i++) {
+		nx_cli_text_reset(text);
+		nx_cli_text_add(text, "denied: ");
+		nx_cli_details_add_denial(text, &outcome->denied[i]);
+		nx_cli_say(text);
+	}
+}
+
 static void say_passed_over(struct nx_cli_text *text, const struct nexbox_outcome *outcome)
 {
 	for (size_t i = 0; i < outcome->n_passed_over; i++) {
@@ -93,7 +124,7 @@ void nx_cli_details_write(const struct nexbox_outcome *outcome)
 		say_guarantees(&text, outcome);
 	for (size_t i = 0; i < outcome->n_entries; i++)
 		say_entry(&text, &outcome->entries[i]);
-	say_paths(&text, "denied", outcome->denied, outcome->n_denied);
+	say_denied(&text, outcome);
 	say_paths(&text, "written outside", outcome->outside_writes, outcome->n_outside_writes);
 	if (outcome->limits_hit & NEXBOX_LIMIT_OUTPUT) {
 		nx_cli_text_reset(&text);

@@ -5,5 +5,10 @@
 
 #include <nexbox/nexbox.h>
 
+#include "text.h"
+
+/** nx_cli_details_add_denial() - what was refused, by what, and what would allow it */
+void nx_cli_details_add_denial(struct nx_cli_text *text, const struct nexbox_denial *denial);
+
 /** nx_cli_details_write() - say it on stderr, a line for each fact; @outcome is borrowed */
 void nx_cli_details_write(const struct nexbox_outcome *outcome);

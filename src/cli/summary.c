@@ -14,6 +14,9 @@
 /* How many paths one line names. */
 #define NAMED_MAX 5
 
+/* How many refusals, which are longer. */
+#define DENIED_MAX 3
+
 static const char *plural(size_t n)
 {
 	return n == 1 ? "" : "s";
@@ -92,6 +95,31 @@ static void add_objections(struct nx_cli_text *text, const char *what,
 	}
 	if (n > NAMED_MAX)
 		nx_cli_text_add(text, " and %zu more", n - NAMED_MAX);
+}
+
+/* With those first that an option would allow: it may be what the reader looks for. */
+static void add_denied(struct nx_cli_text *text, const struct nexbox_outcome *outcome)
+{
+	size_t n = 0;
+
+	for (int allowed = 1; allowed >= 0; allowed--) {
+		for (size_t i = 0; i < outcome->n_denied; i++) {
+			const struct nexbox_denial *denial = &outcome->denied[i];
+
+			if ((*denial->allow != '\0') != allowed || n++ >= DENIED_MAX)
+				continue;
+			nx_cli_text_add(text, n == 1 ? "; denied: " : ", ");
+			nx_cli_details_add_denial(text, denial);
+		}
+	}
+	if (n > DENIED_MAX)
+		nx_cli_text_add(text, " and %zu more", n - DENIED_MAX);
+}
+
+/* A command that did what it was to do has found a way without. */
+static bool command_failed(const struct nexbox_outcome *outcome)
+{
+	return outcome->exit_code != 0 && !outcome->committed;
 }
 
 /* How many changes of a kind there are, less those that were left out. */
@@ -321,6 +349,8 @@ static void add_result(struct nx_cli_text *text, const struct nx_cli_run_options
 		nx_cli_text_add(text, "; thrown away outside the workspace: ");
 		add_paths(text, outcome->outside_writes, outcome->n_outside_writes);
 	}
+	if (command_failed(outcome))
+		add_denied(text, outcome);
 	add_loose_limits(text, outcome);
 	if (missing) {
 		nx_cli_text_add(text, "; ");

@@ -72,15 +72,22 @@ const char *nx_outcome_string(struct nx_outcome *outcome, const char *s)
 	return copy ? copy : "";
 }
 
-int nx_outcome_deny(struct nx_outcome *outcome, const char *path, struct nexbox_error *err)
+int nx_outcome_deny(struct nx_outcome *outcome, const struct nexbox_denial *denial,
+                    struct nexbox_error *err)
 {
 	size_t n = outcome->public.n_denied;
-	const char *copy = nx_arena_strdup(&outcome->arena, path);
 
-	if (!copy ||
-	    !nx_grow(&outcome->denied, &outcome->denied_capacity, n, sizeof(*outcome->denied)))
+	if (!nx_grow(&outcome->denied, &outcome->denied_capacity, n, sizeof(*outcome->denied)))
 		return nx_nomem(err, "outcome");
-	outcome->denied[n] = copy;
+	outcome->denied[n] = (struct nexbox_denial){
+		.path = nx_outcome_string(outcome, denial->path),
+		.address = nx_outcome_string(outcome, denial->address),
+		.operation = nx_outcome_string(outcome, denial->operation),
+		.stage = nx_outcome_string(outcome, denial->stage),
+		.reason = nx_outcome_string(outcome, denial->reason),
+		.allow = nx_outcome_string(outcome, denial->allow),
+		.count = denial->count,
+	};
 	outcome->public.denied = outcome->denied;
 	outcome->public.n_denied = n + 1;
 	return 0;
@@ -260,6 +267,26 @@ static void write_paths(struct nx_json *json, const char *key, const char *const
 	nx_json_close(json, ']');
 }
 
+static void write_denied(struct nx_json *json, const struct nexbox_outcome *outcome)
+{
+	nx_json_open(json, "denied", '[');
+	for (size_t i = 0; i < outcome->n_denied; i++) {
+		const struct nexbox_denial *denial = &outcome->denied[i];
+
+		nx_json_open(json, NULL, '{');
+		nx_json_path(json, "path", *denial->path ? denial->path : NULL);
+		nx_json_string(json, "address", *denial->address ? denial->address : NULL);
+		nx_json_string(json, "operation", denial->operation);
+		nx_json_string(json, "stage", denial->stage);
+		nx_json_string(json, "reason", denial->reason);
+		nx_json_string(json, "allow", *denial->allow ? denial->allow : NULL);
+		nx_json_number(json, "count", (int64_t)denial->count);
+		nx_json_close(json, '}');
+	}
+	nx_json_close(json, ']');
+	nx_json_bool(json, "denied_complete", outcome->denied_complete);
+}
+
 static void write_passed_over(struct nx_json *json, const struct nexbox_outcome *outcome)
 {
 	nx_json_open(json, "passed_over", '[');
@@ -348,7 +375,7 @@ int nx_outcome_write_json(const struct nexbox_outcome *outcome, bool with_output
 	write_commit(json, outcome);
 	nx_json_bool(json, "kept", outcome->kept);
 	write_diff(json, outcome);
-	write_paths(json, "denied", outcome->denied, outcome->n_denied);
+	write_denied(json, outcome);
 	write_paths(json, "outside_writes", outcome->outside_writes, outcome->n_outside_writes);
 	if (with_output) {
 		nx_json_text(json, "stdout",

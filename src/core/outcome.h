@@ -17,7 +17,7 @@ struct nx_outcome {
 	struct nexbox_entry *entries;
 	struct nexbox_objection *conflicts;
 	struct nexbox_objection *guarded;
-	const char **denied;
+	struct nexbox_denial *denied;
 	size_t denied_capacity;
 	struct nexbox_objection *left_out;
 	const char **outside_writes;
@@ -59,16 +59,17 @@ NX_DEFINE_AUTO(outcome);
 const char *nx_outcome_string(struct nx_outcome *outcome, const char *s);
 
 /**
- * nx_outcome_deny() - report something that the box was not given
+ * nx_outcome_deny() - report something that was refused to the box
  * @outcome: (borrowed)
- * @path:    (borrowed) copied
+ * @denial:  (borrowed) copied
  * @err:     (out, optional)
  *
  * Return: 0, or a negative nexbox_errc.
  * Errors: NEXBOX_E_NOMEM out of memory.
  * Context: any thread; not after fork.
  */
-int nx_outcome_deny(struct nx_outcome *outcome, const char *path, struct nexbox_error *err);
+int nx_outcome_deny(struct nx_outcome *outcome, const struct nexbox_denial *denial,
+                    struct nexbox_error *err);
 
 /**
  * nx_outcome_take_changes() - show the changeset in the public part

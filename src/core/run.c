@@ -245,6 +245,22 @@ static int draw_watch_line(struct run *run, struct nexbox_error *err)
 	               0;
 }
 
+/* No secret: the user may want another strategy. */
+static int deny_unseen(struct run *run, const char *path, struct nexbox_error *err)
+{
+	const struct nexbox_denial denial = {
+		.path = path,
+		.address = "",
+		.operation = "read",
+		.stage = "view",
+		.reason = "the caller may not read it, so that no clone has its content",
+		.allow = "--strategy NAME",
+		.count = 1,
+	};
+
+	return nx_outcome_deny(run->outcome, &denial, err);
+}
+
 static int clone_tree(struct run *run, struct nexbox_error *err)
 {
 	struct nx_clone clone = {
@@ -265,9 +281,8 @@ static int clone_tree(struct run *run, struct nexbox_error *err)
 		            "cannot look at the clone of '%s'", nx_quote(run->spec.workspace));
 	if (r == 0)
 		run->watch.since = run->box.note.baseline.line;
-	/* No secret: the user may want another strategy. */
 	for (size_t i = 0; r == 0 && i < run->box.note.baseline.n_unseen; i++)
-		r = nx_outcome_deny(run->outcome, run->box.note.baseline.unseen[i], err);
+		r = deny_unseen(run, run->box.note.baseline.unseen[i], err);
 	return r;
 }
 
@@ -724,14 +739,32 @@ static bool lacks_guarantee(struct run *run)
 	return true;
 }
 
+/* What the enclave has refused to the command. */
+static int find_denied(struct run *run, struct nexbox_error *err)
+{
+	size_t n = 0;
+	bool is_complete = false;
+	const struct nexbox_denial *denials = run->tier->denials(run->enclave, &n, &is_complete);
+	int r = 0;
+
+	if (!denials && n > 0)
+		return nx_nomem(err, "outcome");
+	run->outcome->public.denied_complete = is_complete;
+	for (size_t i = 0; r == 0 && i < n; i++)
+		r = nx_outcome_deny(run->outcome, &denials[i], err);
+	return r;
+}
+
 static void settle(struct run *run)
 {
 	struct nexbox_error error = { 0 };
 	bool asked = run->options->flags & NEXBOX_RUN_COMMIT;
 	int r = 0;
 
+	if (run->end.started)
+		r = find_denied(run, &error);
 	/* Two that end at once: the second sees what the first has promoted. */
-	if (asked && is_success(run))
+	if (r == 0 && asked && is_success(run))
 		r = nx_session_lock(run->box.session, &error);
 	if (r == 0 && run->end.started && !run->end.unreaped) {
 		r = find_changes(run, &error);

@@ -372,6 +372,14 @@ struct nx_tier {
 	const struct nx_cow_place *(*cow_places)(const struct nx_enclave *enclave,
 	                                         size_t *ret_n_places);
 
+	/*
+	 * What was refused to the command: an array, borrowed until free(), NULL when
+	 * memory ran out. Call it when the enclave is dead. *ret_is_complete: nothing
+	 * that the filter, or who answers for it, has refused is missing.
+	 */
+	const struct nexbox_denial *(*denials)(struct nx_enclave *enclave, size_t *ret_n_denials,
+	                                       bool *ret_is_complete);
+
 	/* Kill, reap and forget. Accepts NULL; returns NULL. */
 	struct nx_enclave *(*free)(struct nx_enclave *enclave);
 };

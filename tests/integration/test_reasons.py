@@ -114,3 +114,140 @@ def test_the_note_leaves_nothing(here, run_box):
     boxed = run_box(["--commit"], ["sh", "-c", 'rm -f "$NEXBOX_POLICY"; true'], owner=here.owner, cwd=here.ws)
     assert (boxed.status, boxed["outside_writes"], boxed["diff"]["entries"]) == (0, [], []), boxed.document
     assert sorted(os.listdir(here.ws)) == ["file"]
+
+
+# ---- what was refused ----
+
+TRY = r"""
+import ctypes, os, socket, sys
+libc = ctypes.CDLL(None, use_errno=True)
+def errno_of(r): return os.strerror(ctypes.get_errno()) if r < 0 else "fine"
+for i in range(3):
+    print(errno_of(libc.swapon(b"/mnt/nowhere", 0)))
+print(errno_of(libc.unshare(0x10000000)))
+print(errno_of(libc.syscall(435, 0, 0)))
+try: socket.socket(40)
+except OSError as e: print(e.strerror)
+sys.exit(int(sys.argv[1]))
+"""
+
+
+def python(code, *args):
+    return ["/usr/bin/python3", "-I", "-c", code, *map(str, args)]
+
+
+def denied(boxed):
+    return {one["operation"]: one for one in boxed["denied"]}
+
+
+def test_what_the_filter_refuses_is_in_the_outcome(here, run_box):
+    boxed = run_box([], python(TRY, 0), owner=here.owner, cwd=here.ws)
+    assert boxed.status == 0, boxed.err
+    assert set(boxed.out.decode().split("\n")[:5]) == {"Operation not permitted", "Function not implemented"}
+    found = denied(boxed)
+    swap = found["swapon"]
+    assert (swap["path"], swap["count"], swap["stage"], swap["allow"]) == ("/mnt/nowhere", 3, "seccomp", None)
+    if os.environ.get("NEXBOX_TEST_TIER") != "landlock":  # there the host's own filter was first
+        assert found["unshare CLONE_NEWUSER"]["count"] == 1
+    assert found["socket AF_VSOCK"]["stage"] == "seccomp"
+    assert "clone3" not in found, "libc does without: no refusal to a reader"
+    assert all(one["reason"] for one in boxed["denied"]) and boxed["denied_complete"] is True
+
+
+@pytest.mark.tier("namespaces")  # in the other one getpwuid(3) asks for a socket, to a name service
+def test_nothing_refused_is_an_empty_list(here, run_box):
+    boxed = run_box([], ["sh", "-c", "ls -l; cat file; sleep 0.01; true & wait"], owner=here.owner, cwd=here.ws)
+    assert (boxed.status, boxed["denied"], boxed["denied_complete"]) == (0, [], True), boxed["denied"]
+
+
+def test_the_summary_names_refusals_only_when_the_command_failed(here, run_box):
+    calm = run_box([], python(TRY, 0), owner=here.owner, cwd=here.ws)
+    assert "denied" not in calm.err.decode()
+    failed = run_box([], python(TRY, 3), owner=here.owner, cwd=here.ws)
+    line = failed.own_words[-1]
+    assert "exit 3" in line and "; denied: swapon '/mnt/nowhere' (seccomp, 3 times)" in line, line
+    good = run_box(["--commit-on", "3"], python("open('new', 'w')\n" + TRY, 3), owner=here.owner, cwd=here.ws)
+    assert good["committed"] and "denied" not in good.err.decode()
+
+
+CONNECT = r"""
+import socket, sys, time
+for family, address in ((socket.AF_INET, "192.0.2.1"), (socket.AF_INET6, "2001:db8::1")):
+    try: socket.socket(family).connect((address, 80))
+    except OSError: pass
+time.sleep(float(sys.argv[2])); sys.exit(int(sys.argv[1]))
+"""
+
+
+def test_a_command_that_failed_for_want_of_the_network_is_told_so(here, run_box):
+    boxed = run_box([], python(CONNECT, 1, 0), owner=here.owner, cwd=here.ws)
+    wants = [one for one in boxed["denied"] if one["allow"] == "--allow-net true"]
+    assert sum(one["count"] for one in wants) >= 2, boxed["denied"]
+    assert "allow it with --allow-net true" in boxed.own_words[-1]
+
+
+@pytest.mark.tier("namespaces")
+def test_a_deadline_tells_of_the_network_too(here, run_box):
+    boxed = run_box(["--timeout", "1s"], python(CONNECT, 0, 30), owner=here.owner, cwd=here.ws)
+    assert boxed.status == 124
+    assert denied(boxed)["connect"]["count"] == 2 and "--allow-net true" in boxed.own_words[-1]
+
+
+@pytest.mark.tier("namespaces")
+def test_a_loopback_of_the_boxs_own_is_no_network(here, run_box):
+    code = "import socket; s = socket.create_server(('127.0.0.1', 0)); socket.create_connection(s.getsockname()); raise SystemExit(1)"
+    boxed = run_box([], python(code), owner=here.owner, cwd=here.ws)
+    assert (boxed.status, boxed["denied"]) == (1, [])
+
+
+def test_a_killed_box_leaves_its_list(here, run_box):
+    boxed = run_box(["--timeout", "1s"], python(TRY.replace("sys.exit", "import time; time.sleep(30); print")), owner=here.owner, cwd=here.ws)
+    assert boxed.status == 124
+    assert denied(boxed)["swapon"]["count"] == 3
+
+
+def test_a_flood_of_refused_calls_is_bounded_and_ends_with_the_deadline(here, run_box):
+    flood = r"""
+import ctypes, itertools
+libc = ctypes.CDLL(None)
+for i in itertools.count():
+    libc.swapoff(b"/%d" % i)
+"""
+    boxed = run_box(["--timeout", "2s"], python(flood), owner=here.owner, cwd=here.ws)
+    assert boxed.status == 124 and boxed.seconds < 6
+    assert len(boxed["denied"]) == 64 and boxed["denied_complete"] is False
+
+
+def test_threads_and_children_are_answered_at_once(here, run_box):
+    many = r"""
+import ctypes, os, threading
+libc = ctypes.CDLL(None, use_errno=True)
+def work():
+    for i in range(100):
+        if libc.vhangup() != -1: os._exit(9)
+threads = [threading.Thread(target=work) for _ in range(8)]
+pids = [os.fork() for _ in range(2)]
+[t.start() for t in threads]; [t.join() for t in threads]
+if all(pids): [os.wait() for _ in pids]
+"""
+    boxed = run_box([], python(many), owner=here.owner, cwd=here.ws)
+    assert boxed.status == 0, boxed.err
+    assert denied(boxed)["vhangup"]["count"] == 4 * 8 * 100
+
+
+@pytest.mark.tier("namespaces")
+def test_a_box_in_a_box_takes_over_and_is_told_of(here, run_box, bare_nexbox):
+    """The inner one needs the only listener there can be; the outer one says that it hears nothing any more."""
+    inner = [bare_nexbox, "run", "-q", "--", "sh", "-c", "echo inner; mount -t tmpfs x /mnt"]
+    for _ in range(5):
+        boxed = run_box([], inner, owner=here.owner, cwd=here.ws)
+        assert boxed.out == b"inner\n" and boxed["denied_complete"] is False, (boxed.err, boxed.document)
+
+
+@pytest.mark.tier("landlock")
+def test_what_the_clerk_does_not_do_is_in_the_outcome(here, aside, run_box):
+    code = f"import os\ntry: os.chmod('{aside}/g', 0o600)\nexcept PermissionError: raise SystemExit(4)"
+    boxed = run_box([], python(code), owner=here.owner, cwd=here.ws)
+    assert boxed.status == 4
+    found = [one for one in boxed["denied"] if one["stage"] == "clerk"]
+    assert [(one["path"], one["allow"]) for one in found] == [(f"{aside}/g", "--write PATH")], boxed["denied"]

@@ -48,7 +48,7 @@ static void an_outcome_without_a_run_has_every_key_of_the_contract(void **state)
 		"\"committed\":false,\"commit\":{\"status\":\"not-asked\",\"reason\":null,"
 		"\"conflicts\":[],\"guarded\":[],\"left_out\":[]},\"kept\":false,"
 		"\"diff\":{\"files_created\":[],\"files_modified\":[],\"files_deleted\":[],"
-		"\"entries\":[]},\"denied\":[],\"outside_writes\":[],\"stdout\":\"\",\"stderr\":\"\","
+		"\"entries\":[]},\"denied\":[],\"denied_complete\":false,\"outside_writes\":[],\"stdout\":\"\",\"stderr\":\"\","
 		"\"stdout_truncated\":false,\"stderr_truncated\":false,"
 		"\"limits\":{},\"usage\":{\"cpu_time_ms\":null,\"peak_memory_bytes\":null,"
 		"\"bytes_written\":null,\"processes\":null}}");

@@ -26,9 +26,11 @@
 #include <sys/syscall.h>
 
 #include "base/cleanup.h"
+#include "platform/linux/enclave/refusal.h"
 #include "seccomp_filter.h"
 #include "seccomp_landlock.h"
 #include "seccomp_landlock_net.h"
+#include "seccomp_told.h"
 
 #define REFUSED(error) (SECCOMP_RET_ERRNO | (uint32_t)(error))
 #define ALLOWED SECCOMP_RET_ALLOW
@@ -39,6 +41,7 @@ struct program {
 	size_t size;
 };
 
+static const struct program told = { nx_seccomp_told, NX_SECCOMP_TOLD_LEN };
 static const struct program namespaces = { nx_seccomp_filter, NX_SECCOMP_FILTER_LEN };
 static const struct program landlock = { nx_seccomp_landlock, NX_SECCOMP_LANDLOCK_LEN };
 static const struct program with_net = { nx_seccomp_landlock_net, NX_SECCOMP_LANDLOCK_NET_LEN };
@@ -88,6 +91,27 @@ static uint32_t ask(const struct program *program, long number, uint64_t a, uint
 	}
 	fail_msg("the filter ended without an answer");
 	return 0;
+}
+
+/* The answer of whoever hears the filter's question: the error, or what the row says. */
+static int heard(uint32_t filter, long number, uint64_t a, uint64_t b)
+{
+	const struct seccomp_data data = { .nr = (int)number, .args = { a, b } };
+	const struct nx_refusal *row = nx_refusal_find(filter, &data);
+
+	return row ? row->answer : 0;
+}
+
+/* What is refused is asked for, so that it is known, and then refused with @error. */
+static void assert_told(const struct program *program, long number, uint64_t a, uint64_t b,
+                        int error)
+{
+	uint32_t filter = program == &told     ? NX_FILTER_TOLD :
+	                  program == &landlock ? NX_FILTER_LANDLOCK :
+	                                         NX_FILTER_LANDLOCK_NET;
+
+	assert_int_equal(ask(program, number, a, b), ASKED);
+	assert_int_equal(heard(filter, number, a, b), error);
 }
 
 static void what_landlock_does_not_see_goes_to_the_clerk(void **state)
@@ -156,7 +180,7 @@ static void ipc_without_a_namespace_does_not_exist(void **state)
 	(void)state;
 	for (size_t p = 0; p < NX_ARRAY_SIZE(both); p++)
 		for (size_t i = 0; i < NX_ARRAY_SIZE(calls); i++)
-			assert_int_equal(ask(both[p], calls[i], 0, 0), REFUSED(ENOSYS));
+			assert_told(both[p], calls[i], 0, 0, ENOSYS);
 }
 
 static void sockets_are_pairs_of_streams(void **state)
@@ -165,7 +189,7 @@ static void sockets_are_pairs_of_streams(void **state)
 	for (uint64_t family = 0; family < 64; family++) {
 		bool usual = family == AF_INET || family == AF_INET6 || family == AF_NETLINK;
 
-		assert_int_equal(ask(&landlock, SYS_socket, family, SOCK_STREAM), REFUSED(EACCES));
+		assert_told(&landlock, SYS_socket, family, SOCK_STREAM, EACCES);
 		assert_int_equal(ask(&with_net, SYS_socket, family, SOCK_STREAM) == ALLOWED, usual);
 		for (size_t p = 0; p < NX_ARRAY_SIZE(both); p++) {
 			for (uint64_t type = 0; type < 16; type++) {
@@ -178,7 +202,7 @@ static void sockets_are_pairs_of_streams(void **state)
 			}
 		}
 	}
-	assert_int_equal(ask(&landlock, SYS_connect, 3, 0), REFUSED(EPERM));
+	assert_told(&landlock, SYS_connect, 3, 0, EPERM);
 	assert_int_equal(ask(&with_net, SYS_connect, 3, 0), ALLOWED);
 }
 
@@ -191,8 +215,7 @@ static void births_are_asked_for_and_threads_are_not(void **state)
 		assert_int_equal(ask(both[p], SYS_clone, CLONE_PARENT | 17, 0), ASKED);
 		assert_int_equal(ask(both[p], SYS_clone, CLONE_VM | CLONE_SIGHAND | CLONE_THREAD, 0),
 		                 ALLOWED);
-		assert_int_equal(ask(both[p], SYS_clone, CLONE_THREAD | CLONE_NEWUSER, 0),
-		                 REFUSED(EPERM));
+		assert_told(both[p], SYS_clone, CLONE_THREAD | CLONE_NEWUSER, 0, EPERM);
 		assert_int_equal(ask(both[p], SYS_clone3, 0, 0), REFUSED(ENOSYS));
 	}
 }
@@ -223,8 +246,8 @@ static void ioctls_are_a_list(void **state)
 			assert_int_equal(ask(both[p], SYS_ioctl, 3, refused[i]), REFUSED(ENOTTY));
 		for (size_t i = 0; i < NX_ARRAY_SIZE(allowed); i++)
 			assert_int_equal(ask(both[p], SYS_ioctl, 3, allowed[i]), ALLOWED);
-		assert_int_equal(ask(both[p], SYS_ioctl, 0, TIOCSTI), REFUSED(EPERM));
-		assert_int_equal(ask(both[p], SYS_ioctl, 0, TIOCSETD), REFUSED(EPERM));
+		assert_told(both[p], SYS_ioctl, 0, TIOCSTI, EPERM);
+		assert_told(both[p], SYS_ioctl, 0, TIOCSETD, EPERM);
 	}
 	assert_int_equal(ask(&landlock, SYS_ioctl, 3, 0x8910), REFUSED(ENOTTY));
 	assert_int_equal(ask(&with_net, SYS_ioctl, 3, 0x8910), ALLOWED);
@@ -244,6 +267,55 @@ static void another_thread_s_place_is_asked_for(void **state)
 	}
 }
 
+/*
+ * For all numbers and the arguments that decide: the two filters of the namespaces tier
+ * refuse the same, and whoever hears of it knows the same error.
+ */
+static void the_filter_that_tells_refuses_what_the_plain_one_does(void **state)
+{
+	const uint64_t values[] = { 0,  1,      2,      3,          10,   16,         17,
+		                    40, 0x5412, 0x541c, 0x10000000, 0x80, 0x10000011, UINT64_MAX };
+
+	(void)state;
+	for (long number = 0; number < 600; number++) {
+		for (size_t i = 0; i < NX_ARRAY_SIZE(values); i++) {
+			for (size_t k = 0; k < NX_ARRAY_SIZE(values); k++) {
+				uint32_t plain = ask(&namespaces, number, values[i], values[k]);
+				uint32_t answer = ask(&told, number, values[i], values[k]);
+				int error = heard(NX_FILTER_TOLD, number, values[i], values[k]);
+
+				if (answer != ASKED)
+					assert_int_equal(answer, plain);
+				else if (plain == ALLOWED)
+					assert_int_equal(error, NX_ROW_ASK);
+				else
+					assert_int_equal(REFUSED(error), plain);
+			}
+		}
+	}
+}
+
+/* A second listener is asked for once; with the other flag it is not (seccomp.c). */
+static void a_listener_of_the_commands_own_is_a_question(void **state)
+{
+	(void)state;
+	assert_int_equal(ask(&told, SYS_seccomp, 1, SECCOMP_FILTER_FLAG_NEW_LISTENER), ASKED);
+	assert_int_equal(ask(&told, SYS_seccomp, 1, NX_LISTENER_ASKED | NX_LISTENER_UNASKED),
+	                 ALLOWED);
+	assert_int_equal(ask(&told, SYS_seccomp, 1, SECCOMP_FILTER_FLAG_TSYNC), ALLOWED);
+	assert_int_equal(NX_LISTENER_ASKED, SECCOMP_FILTER_FLAG_NEW_LISTENER);
+	assert_int_equal(NX_LISTENER_UNASKED, SECCOMP_FILTER_FLAG_TSYNC_ESRCH);
+}
+
+static void what_an_old_kernel_has_not_either_is_refused_without_a_word(void **state)
+{
+	const long calls[] = { SYS_clone3, 425, 426, 427, SYS_add_key, SYS_keyctl };
+
+	(void)state;
+	for (size_t i = 0; i < NX_ARRAY_SIZE(calls); i++)
+		assert_int_equal(ask(&told, calls[i], 0, 0), REFUSED(ENOSYS));
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -254,6 +326,9 @@ int main(void)
 		cmocka_unit_test(births_are_asked_for_and_threads_are_not),
 		cmocka_unit_test(ioctls_are_a_list),
 		cmocka_unit_test(another_thread_s_place_is_asked_for),
+		cmocka_unit_test(the_filter_that_tells_refuses_what_the_plain_one_does),
+		cmocka_unit_test(a_listener_of_the_commands_own_is_a_question),
+		cmocka_unit_test(what_an_old_kernel_has_not_either_is_refused_without_a_word),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

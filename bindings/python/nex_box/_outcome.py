@@ -109,7 +109,9 @@ class SandboxOutcome(Record, Generic[Text]):
         left_out: changes that were not promoted although the rest was, and why.
         kept: whether the box is still in the store.
         diff: what the command changed, whether or not it was promoted.
-        denied: what was refused to the command.
+        denied: what was refused to the command: dicts of path, address, operation, stage, reason,
+            allow (the option that would allow it) and count; None where there is no such thing.
+        denied_complete: whether nothing that the filter refused is missing in denied.
         outside_writes: absolute paths outside the workspace whose changes were thrown away.
         stdout: what was kept of the output: str, or bytes with text=False.
         stderr: likewise.
@@ -147,6 +149,7 @@ class SandboxOutcome(Record, Generic[Text]):
         "kept",
         "diff",
         "denied",
+        "denied_complete",
         "outside_writes",
         "stdout",
         "stderr",
@@ -181,7 +184,8 @@ class SandboxOutcome(Record, Generic[Text]):
     left_out: List[Objection]
     kept: bool
     diff: WorkspaceDiff
-    denied: List[str]
+    denied: List[Dict[str, Any]]
+    denied_complete: bool
     outside_writes: List[str]
     stdout: Text
     stderr: Text
@@ -220,7 +224,10 @@ class SandboxOutcome(Record, Generic[Text]):
         self.left_out = [Objection(one) for one in raw["left_out"]]
         self.kept = bool(raw["kept"])
         self.diff = WorkspaceDiff([DiffEntry(entry) for entry in raw["entries"]])
-        self.denied = raw["denied"]
+        self.denied = [
+            dict(zip(_words.DENIAL, (word or None for word in denial))) for denial in raw["denied"]
+        ]
+        self.denied_complete = bool(raw["denied_complete"])
         self.outside_writes = raw["outside_writes"]
         out, err = raw["stdout"], raw["stderr"]
         if text:
@@ -319,7 +326,8 @@ class SandboxOutcome(Record, Generic[Text]):
             },
             "kept": self.kept,
             "diff": self.diff.to_dict(),
-            "denied": [json_path(path) for path in self.denied],
+            "denied": [{**one, "path": json_path(one["path"])} for one in self.denied],
+            "denied_complete": self.denied_complete,
             "outside_writes": [json_path(path) for path in self.outside_writes],
             "stdout": json_text(self.stdout),
             "stderr": json_text(self.stderr),

@@ -52,3 +52,5 @@ STREAMS: Dict[int, str] = {_native.STREAM_STDOUT: "stdout", _native.STREAM_STDER
 def names_of(names: Dict[int, str], bits: int) -> List[str]:
     """The names of the bits that are set, in the order of the table."""
     return [name for bit, name in names.items() if bits & bit]
+
+DENIAL = ("path", "address", "operation", "stage", "reason", "allow", "count")

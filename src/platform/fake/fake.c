@@ -349,6 +349,14 @@ static const struct nx_cow_place *cow_places(const struct nx_enclave *enclave, s
 	return enclave->script->places;
 }
 
+static const struct nexbox_denial *denials(struct nx_enclave *enclave, size_t *ret_n_denials,
+                                           bool *ret_is_complete)
+{
+	*ret_n_denials = enclave->script->n_denials;
+	*ret_is_complete = true;
+	return enclave->script->denials;
+}
+
 static const struct nx_tier tier = {
 	.name = "none",
 	.guarantees = NEXBOX_REQUIRE_DEFAULT,
@@ -364,6 +372,7 @@ static const struct nx_tier tier = {
 	.kill = kill_all,
 	.measure = measure,
 	.cow_places = cow_places,
+	.denials = denials,
 	.free = free_enclave,
 };
 

@@ -59,6 +59,7 @@ struct nx_fake_command {
  * @userdata:      its argument
  * @events:        array of @n_events; GONE follows
  * @places:        array of @n_places
+ * @denials:       array of @n_denials
  * @scratch_fd:    (borrowed) root of their layers; 0: none
  * @is_immortal:   kill() has no effect
  * @measure:       what the enclave has to say about its limits
@@ -80,6 +81,8 @@ struct nx_fake_script {
 	size_t n_events;
 	const struct nx_cow_place *places;
 	size_t n_places;
+	const struct nexbox_denial *denials;
+	size_t n_denials;
 	int scratch_fd;
 	bool is_immortal;
 	struct nx_measure measure;

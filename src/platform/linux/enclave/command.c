@@ -4,9 +4,9 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
+#include <linux/close_range.h>
 #include <sched.h>
 #include <string.h>
-#include <sys/ioctl.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -25,7 +25,8 @@
 
 /*
  * Everything below runs in a child that shares the first process's memory, which
- * sleeps meanwhile. So a failure is told by writing it down.
+ * sleeps meanwhile. So a failure is told by writing it down. It shares the descriptors
+ * as well, until take_stdio(): so the filter's listener need not be handed over.
  */
 static int fail(struct nx_command *command, uint32_t stage, int os_code)
 {
@@ -39,30 +40,32 @@ static int fail(struct nx_command *command, uint32_t stage, int os_code)
  * inside, and control-Z works, which the kernel denies to a group that nobody in
  * its session looks after.
  */
-static int take_stdio(struct nx_command *command)
+static int take_group(struct nx_command *command)
 {
-	int stdio[3] = { command->stdio[0], command->stdio[1], command->stdio[2] };
-
 	if (setpgid(0, 0) < 0)
 		return fail(command, NX_STAGE_PROCESS, errno);
-	if (command->terminal) {
-		int fd = open(command->terminal, O_RDWR | O_CLOEXEC | O_NOCTTY);
+	/* SIGTTOU is blocked, as every signal is until execve(). */
+	if (command->terminal_fd >= 0 && tcsetpgrp(command->terminal_fd, getpid()) < 0)
+		return fail(command, NX_STAGE_TERMINAL, errno);
+	return 0;
+}
 
-		/* SIGTTOU is blocked, as every signal is until execve(). */
-		if (fd < 0 || tcsetpgrp(fd, getpid()) < 0)
-			return fail(command, NX_STAGE_TERMINAL, errno);
-		for (int i = 0; i < 3; i++)
-			if (stdio[i] < 0)
-				stdio[i] = fd;
-	}
+/* From here on the descriptors are the command's own, and nothing but the three. */
+static int take_stdio(struct nx_command *command)
+{
+	/* It closes nothing. unshare(2) does the same, but Docker's profile refuses it. */
+	if (close_range(~0u, ~0u, CLOSE_RANGE_UNSHARE) < 0)
+		return fail(command, NX_STAGE_PROCESS, errno);
 	for (int i = 0; i < 3; i++) {
-		int fd = stdio[i];
+		int fd = command->stdio[i] >= 0 ? command->stdio[i] : command->terminal_fd;
 
 		if (fd < 0)
 			fd = open("/dev/null", (i == 0 ? O_RDONLY : O_WRONLY) | O_CLOEXEC);
 		if (fd < 0 || dup2(fd, i) < 0)
 			return fail(command, NX_STAGE_PROCESS, errno);
 	}
+	if (close_range(3, ~0u, 0) < 0)
+		return fail(command, NX_STAGE_PROCESS, errno);
 	return 0;
 }
 
@@ -93,7 +96,7 @@ static int confine(struct nx_command *command)
 	                      &abi);
 	if (r < 0)
 		return fail(command, NX_STAGE_LANDLOCK, -r);
-	r = nx_seccomp_apply();
+	r = nx_seccomp_apply_told(&command->listener_fd);
 	if (r < 0)
 		return fail(command, NX_STAGE_SECCOMP, -r);
 	return 0;
@@ -156,7 +159,7 @@ static int child(void *argument)
 
 	int r;
 
-	if (take_stdio(command) != 0)
+	if (take_group(command) != 0)
 		return 1;
 	if (chdir(nx_plan_string(plan, plan->directory)) < 0 &&
 	    chdir(nx_plan_string(plan, plan->workspace)) < 0)
@@ -167,9 +170,8 @@ static int child(void *argument)
 		return fail(command, NX_STAGE_LIMITS, -r);
 	if ((command->confine ? command->confine(command) : confine(command)) != 0)
 		return 1;
-	/* Nothing but the three. */
-	if (close_range(3, ~0u, 0) < 0)
-		return fail(command, NX_STAGE_PROCESS, errno);
+	if (take_stdio(command) != 0)
+		return 1;
 	(void)sigprocmask(SIG_SETMASK, &plan->signals, NULL);
 	command->stage = 0;
 	command->os_code = search(command);
@@ -183,8 +185,10 @@ int nx_command_start(struct nx_command *command, pid_t *ret_pid)
 
 	command->stage = NX_STAGE_PROCESS;
 	command->os_code = 0;
+	command->listener_fd = -1;
 	/* Returns when the child has executed something, or is gone. */
-	pid = clone(child, stack + sizeof(stack), CLONE_VM | CLONE_VFORK | SIGCHLD, command);
+	pid = clone(child, stack + sizeof(stack), CLONE_VM | CLONE_VFORK | CLONE_FILES | SIGCHLD,
+	            command);
 	if (pid < 0)
 		return fail(command, NX_STAGE_PROCESS, errno);
 	*ret_pid = pid;

@@ -9,9 +9,11 @@
 
 #include <sys/types.h>
 
+#include "platform/linux/enclave/denials.h"
 #include "platform/linux/enclave/init.h"
 #include "platform/linux/enclave/limiter.h"
 #include "platform/linux/enclave/plan.h"
+#include "platform/linux/enclave/unreached.h"
 #include "platform/linux/enclave/wire.h"
 
 /**
@@ -46,6 +48,11 @@ struct nx_enclave {
 	struct nx_buf note; /* landlock tier: for the command, until there is a session */
 	struct nx_plan_cow cow;
 	struct nx_limiter limiter;
+	int plan_fd;                   /* where the ledger is */
+	bool is_told;                  /* what the filter refuses is written down there */
+	bool is_running;               /* the command is, as far as is known */
+	struct nx_unreached unreached; /* when the box was killed */
+	struct nx_denials denials;
 };
 
 /**
@@ -167,6 +174,19 @@ void nx_enclave_measure(struct nx_enclave *enclave, struct nx_measure *ret_measu
  */
 const struct nx_cow_place *nx_enclave_cow_places(const struct nx_enclave *enclave,
                                                  size_t *ret_n_places);
+
+/**
+ * nx_enclave_denials() - the slot denials
+ * @enclave:         (borrowed)
+ * @ret_n_denials:   (out)
+ * @ret_is_complete: (out)
+ *
+ * Return: an array of *@ret_n_denials, borrowed until nx_enclave_free(); NULL when
+ * memory ran out.
+ * Context: any thread.
+ */
+const struct nexbox_denial *nx_enclave_denials(struct nx_enclave *enclave, size_t *ret_n_denials,
+                                               bool *ret_is_complete);
 
 /**
  * nx_enclave_free() - kill, reap and forget an enclave

@@ -73,7 +73,6 @@ void nx_first_receive_launch(const struct nx_init *start, struct nx_command *com
 	if (n_fds < 1 || fstat(fds[0], &st) < 0)
 		_exit(1);
 	plan = mmap(NULL, (size_t)st.st_size, PROT_READ | PROT_WRITE, MAP_PRIVATE, fds[0], 0);
-	(void)close(fds[0]);
 	if (plan == MAP_FAILED)
 		nx_first_fail(start, NX_STAGE_PLAN, 0, errno);
 	/* A helper of another version. */
@@ -86,6 +85,7 @@ void nx_first_receive_launch(const struct nx_init *start, struct nx_command *com
 		command->stdio[i] = has && next < n_fds ? fds[next++] : -1;
 	}
 	command->plan = plan;
+	command->plan_fd = fds[0];
 	command->argv = make_pointers(start, plan, plan->argv, 1); /* a script without "#!" */
 	command->envp = make_pointers(start, plan, plan->envp, 0);
 }

@@ -52,7 +52,7 @@ size_t nx_first_receive(const struct nx_init *start, enum nx_wire_kind kind, int
 /**
  * nx_first_receive_launch() - wait for the plan
  * @start:   (borrowed)
- * @command: (borrowed) gets @plan, @argv, @envp and @stdio
+ * @command: (borrowed) gets @plan, @plan_fd, @argv, @envp and @stdio
  *
  * Ends the process if the caller died, or the plan is of another version.
  *

@@ -22,6 +22,8 @@
 #include "platform/linux/enclave/first.h"
 #include "platform/linux/enclave/limits.h"
 #include "platform/linux/enclave/mounts.h"
+#include "platform/linux/enclave/refusal.h"
+#include "platform/linux/enclave/unreached.h"
 
 /* How often the first process asks whether it is time to look, if it is to. */
 #define LOOK_MS 10
@@ -33,10 +35,10 @@ struct init {
 	struct nx_command command;
 	int proc_fd; /* of a served view: what is in the box */
 	struct nx_lookout lookout;
+	struct nx_ledger *ledger;
 	int session_fd; /* shares the session's lock */
 	int terminal_fd;
-	int slave_fd; /* open until the command has it: else its master reads an end */
-	char terminal[32];
+	int slave_fd;  /* open until the command has it: else its master reads an end */
 	pid_t pid;     /* of the command */
 	pid_t net_pid; /* of the child that makes the network; 0: none */
 	int net_fd;
@@ -167,6 +169,7 @@ static int wait_for_view(void *userdata)
 static void make_terminal(struct init *init)
 {
 	struct winsize size = { .ws_row = init->plan->rows, .ws_col = init->plan->columns };
+	char path[32];
 	unsigned int number;
 	int unlock = 0;
 
@@ -177,12 +180,12 @@ static void make_terminal(struct init *init)
 	    ioctl(init->terminal_fd, TIOCGPTN, &number) < 0)
 		nx_first_fail(init->start, NX_STAGE_TERMINAL, 0, errno);
 	(void)ioctl(init->terminal_fd, TIOCSWINSZ, &size);
-	(void)snprintf(init->terminal, sizeof(init->terminal), "/dev/pts/%u", number);
-	init->command.terminal = init->terminal;
+	(void)snprintf(path, sizeof(path), "/dev/pts/%u", number);
 	/* It is the session's; the command's group becomes its foreground. */
-	init->slave_fd = open(init->terminal, O_RDWR | O_NOCTTY | O_CLOEXEC);
+	init->slave_fd = open(path, O_RDWR | O_NOCTTY | O_CLOEXEC);
 	if (init->slave_fd < 0 || ioctl(init->slave_fd, TIOCSCTTY, 0) < 0)
 		nx_first_fail(init->start, NX_STAGE_TERMINAL, 0, errno);
+	init->command.terminal_fd = init->slave_fd;
 }
 
 /* Sends what the caller is to have, once, with the first message there is. */
@@ -221,8 +224,13 @@ static void send_ready(struct init *init)
 static void start_command(struct init *init)
 {
 	struct nx_wire wire = { .kind = NX_WIRE_STARTED };
+	bool is_told;
 
 	if (nx_command_start(&init->command, &init->pid) == 0) {
+		is_told = init->command.listener_fd >= 0;
+		wire.detail = is_told ? NX_WIRE_IS_TOLD : 0;
+		if (is_told)
+			nx_question_begin(init->command.listener_fd);
 		send_with_results(init, &wire);
 		return;
 	}
@@ -254,6 +262,53 @@ static _Noreturn void linger(const struct init *init, struct nx_wire *wire)
 	_exit(0);
 }
 
+/*
+ * A command that failed may have failed for want of a network. One that has not does
+ * not pay for the question.
+ */
+static void note_unreached(struct init *init)
+{
+	struct nx_unreached unreached = nx_unreached_read("/proc/net");
+
+	for (uint32_t cause = NX_CAUSE_NO_ROUTE; cause <= NX_CAUSE_NO_PORT; cause++) {
+		const struct nx_ledger_entry entry = { .cause = cause,
+			                               .number = -1,
+			                               .count = cause == NX_CAUSE_NO_ROUTE ?
+			                                                unreached.no_route :
+			                                                unreached.no_port };
+
+		if (entry.count > 0)
+			nx_ledger_add(init->ledger, &entry);
+	}
+}
+
+/*
+ * What the filter refuses is refused here, so that it is known. A command that wants a
+ * listener itself (a box in the box) gets it: there can be but one, and ours goes. From
+ * then on what is refused answers ENOSYS, and nobody hears of it.
+ */
+static void hear(struct init *init)
+{
+	struct nx_question q;
+	int r = nx_question_receive(&q, init->command.listener_fd);
+	const struct nx_refusal *row = NULL;
+
+	if (r == 0)
+		return;
+	if (r > 0)
+		row = nx_refusal_find(NX_FILTER_TOLD, &q.asked.data);
+	if (row && row->answer > 0) {
+		nx_refusal_note(row, &q, NX_CAUSE_ROW, init->ledger);
+		nx_question_answer(&q, -row->answer);
+		return;
+	}
+	if (row) {
+		nx_refusal_note(row, &q, NX_CAUSE_LISTENER, init->ledger);
+		nx_question_let_pass(&q);
+	}
+	nx_close_p(&init->command.listener_fd);
+}
+
 /* Reaps whatever has ended. The end of the command is the end of the box. */
 static void reap(struct init *init)
 {
@@ -279,7 +334,9 @@ static void reap(struct init *init)
 		                      NX_WIRE_ALONE :
 		                      NX_WIRE_BROKEN;
 	nx_lookout_sum(&init->lookout, wire.detail & NX_WIRE_ALONE, &wire);
-	if (init->command.terminal)
+	if (wire.value != 0 && (init->start->flags & NX_INIT_NEW_NET))
+		note_unreached(init);
+	if (init->plan->flags & NX_PLAN_TERMINAL)
 		linger(init, &wire);
 	nx_first_send(init->start, &wire, NULL, 0);
 	_exit(0);
@@ -307,6 +364,7 @@ static _Noreturn void watch(struct init *init, int signal_fd)
 		{ .fd = signal_fd, .events = POLLIN },
 		{ .fd = init->start->wire_fd, .events = POLLIN },
 		{ .fd = init->start->caller_fd, .events = POLLIN },
+		{ .fd = init->command.listener_fd, .events = POLLIN },
 	};
 
 	for (;;) {
@@ -333,6 +391,11 @@ static _Noreturn void watch(struct init *init, int signal_fd)
 		}
 		if (fds[1].revents && !nx_first_obey(init->start, init->pid))
 			_exit(1);
+		if (fds[3].revents & POLLIN)
+			hear(init);
+		else if (fds[3].revents) /* nobody is left who could ask */
+			nx_close_p(&init->command.listener_fd);
+		fds[3].fd = init->command.listener_fd;
 	}
 }
 
@@ -357,7 +420,10 @@ static void check_server(struct init *init)
 
 void nx_init_run(const struct nx_init *start)
 {
+	static struct nx_ledger ledger;
 	struct init init = { .start = start,
+		             .ledger = &ledger,
+		             .command = { .terminal_fd = -1 },
 		             .proc_fd = -1,
 		             .session_fd = -1,
 		             .terminal_fd = -1,
@@ -381,6 +447,7 @@ void nx_init_run(const struct nx_init *start)
 		nx_first_fail(start, NX_STAGE_CAPS, 0, -r);
 	nx_first_receive_launch(start, &init.command);
 	init.plan = init.command.plan;
+	nx_ledger_open(&ledger, init.command.plan_fd, init.plan->size_bytes);
 	r = nx_mounts_apply(&init.mounts, init.plan, wait_for_view, &init, &op);
 	if (r < 0)
 		nx_first_fail(start, NX_STAGE_MOUNTS, op, -r);

@@ -21,6 +21,19 @@
 int nx_seccomp_apply(void);
 
 /**
+ * nx_seccomp_apply_told() - the same, and somebody hears of what is refused
+ * @ret_listener: (transfer full) the descriptor on which the filter asks, close-on-exec;
+ *                the answer is the error of the row (refusal.h). While nobody holds it,
+ *                those calls are ENOSYS. -1: this kernel, or a filter that has a
+ *                listener already (a container's), admits none, and what is refused is
+ *                refused without a word
+ *
+ * Return: 0, or a negative errno as above.
+ * Context: as above.
+ */
+int nx_seccomp_apply_told(int *ret_listener);
+
+/**
  * nx_seccomp_apply_landlock() - the same for the landlock tier
  * @net:          the host's network may be used
  * @ret_listener: (transfer full) the descriptor on which the filter asks what to do

@@ -39,6 +39,7 @@
  *
  * Usage: seccomp_gen [ARCH [PROFILE]]  ARCH as libseccomp calls it; default: native;
  *                                      PROFILE: a row of profiles[]
+ *        seccomp_gen ARCH refusals     the table, as C
  *        seccomp_gen --table           the table, as Markdown
  */
 #include <ctype.h>
@@ -58,6 +59,8 @@
 #include <sys/ioctl.h>
 #include <sys/socket.h>
 
+#include "platform/linux/enclave/refusal.h"
+
 /*
  * removexattrat of Linux 6.13, the last call before one that is refused:
  * 467 is open_tree_attr, which mounts; 468 and 469 (file_getattr, file_setattr)
@@ -75,38 +78,22 @@
 #define FAMILY(f) (UINT32_C(1) << (f))
 #define USUAL_FAMILIES (FAMILY(AF_UNIX) | FAMILY(AF_INET) | FAMILY(AF_INET6) | FAMILY(AF_NETLINK))
 
-/* When a row's error is given. */
-enum row_kind {
-	ALWAYS,   /* whatever the arguments */
-	ANY_BIT,  /* argument @arg has at least one of @set */
-	NOT_IN,   /* argument @arg, a number, is not a bit of @set */
-	IS_VALUE, /* argument @arg, or its bits in @mask if there is one, is @set */
-};
-
-/* Which filters a row belongs to; none of them: all. */
-enum row_profiles {
-	NAMESPACES_TIER = 1u << 0,
-	LANDLOCK_TIER = 1u << 1,     /* without a network */
-	LANDLOCK_TIER_NET = 1u << 2, /* with the host's */
-	LANDLOCK = LANDLOCK_TIER | LANDLOCK_TIER_NET,
-};
-
-/* Answers that are no errno. */
-enum row_answer {
-	PASS = -1, /* let it through: what follows is not looked at */
-	ASK = -2,  /* hand it to the clerk */
-};
+/* All of a tier. */
+#define NAMESPACES_TIER (NX_FILTER_PLAIN | NX_FILTER_TOLD)
+#define LANDLOCK (NX_FILTER_LANDLOCK | NX_FILTER_LANDLOCK_NET)
+#define ALL_FILTERS (NAMESPACES_TIER | LANDLOCK)
 
 struct row {
 	const char *name;
-	int error; /* what the caller gets; or enum row_answer */
-	enum row_kind kind;
+	int error; /* what the caller gets; or enum nx_row_answer */
+	enum nx_row_kind kind;
 	unsigned int arg;
 	uint32_t mask;
 	uint32_t set;
 	const char *reason;
-	unsigned int profiles; /* enum row_profiles */
-	int number;            /* of a call that an old libseccomp does not know; else 0 */
+	unsigned int profiles; /* enum nx_filter; none of them: all */
+	bool quiet; /* nobody is to hear of it: callers do without, as on an old kernel */
+	int number; /* of a call that an old libseccomp does not know; else 0 */
 };
 
 static const struct {
@@ -114,9 +101,10 @@ static const struct {
 	const char *prefix; /* of what the header defines */
 	unsigned int profile;
 } profiles[] = {
-	{ "namespaces", "nx_seccomp_filter", NAMESPACES_TIER },
-	{ "landlock", "nx_seccomp_landlock", LANDLOCK_TIER },
-	{ "landlock-net", "nx_seccomp_landlock_net", LANDLOCK_TIER_NET },
+	{ "plain", "nx_seccomp_filter", NX_FILTER_PLAIN },
+	{ "told", "nx_seccomp_told", NX_FILTER_TOLD },
+	{ "landlock", "nx_seccomp_landlock", NX_FILTER_LANDLOCK },
+	{ "landlock-net", "nx_seccomp_landlock_net", NX_FILTER_LANDLOCK_NET },
 };
 
 #define MOUNTS "changes the mounts, the first layer of the file system's confinement"
@@ -133,6 +121,7 @@ static const struct {
 #define HANDLES "opens files by number, past every mount"
 #define NAMESPACES "a new user namespace gives all capabilities back, within it"
 #define PORTS "reaches the hardware's ports"
+#define LISTENER "wants to hear of refused calls itself: what is refused to it is not told any more"
 #define UNSEEN "changes a file without passing a Landlock rule: done by the clerk, beneath the view"
 #define BIRTH "the clerk lets it pass until the box is to end: then none can be born any more"
 #define NEIGHBOURS "without a PID namespace it reaches the caller's other processes"
@@ -145,31 +134,36 @@ static const struct {
 	{                                                     \
 		.name = (call), .error = (e), .reason = (why) \
 	}
+#define REFUSE_QUIETLY(call, e, why)                                         \
+	{                                                                    \
+		.name = (call), .error = (e), .reason = (why), .quiet = true \
+	}
 #define LANDLOCK_REFUSE(call, e, why)                                               \
 	{                                                                           \
 		.name = (call), .error = (e), .reason = (why), .profiles = LANDLOCK \
 	}
-#define LANDLOCK_ASK(call, why) LANDLOCK_REFUSE(call, ASK, why)
-#define LANDLOCK_ASK_NEW(call, n, why)                                                             \
-	{                                                                                          \
-		.name = (call), .error = ASK, .reason = (why), .profiles = LANDLOCK, .number = (n) \
+#define LANDLOCK_ASK(call, why) LANDLOCK_REFUSE(call, NX_ROW_ASK, why)
+#define LANDLOCK_ASK_NEW(call, n, why)                                                      \
+	{                                                                                   \
+		.name = (call), .error = NX_ROW_ASK, .reason = (why), .profiles = LANDLOCK, \
+		.number = (n)                                                               \
 	}
 /* Argument 0 is a thread: the caller itself needs no question. */
-#define LANDLOCK_ASK_UNLESS_SELF(call)                                                   \
-	{ .name = (call),                                                                \
-	  .error = PASS,                                                                 \
-	  .reason = "the caller itself",                                                 \
-	  .kind = IS_VALUE,                                                              \
-	  .arg = 0,                                                                      \
-	  .set = 0,                                                                      \
-	  .profiles = LANDLOCK },                                                        \
-	{                                                                                \
-		.name = (call), .error = ASK, .reason = NEIGHBOURS, .profiles = LANDLOCK \
+#define LANDLOCK_ASK_UNLESS_SELF(call)                                                          \
+	{ .name = (call),                                                                       \
+	  .error = NX_ROW_PASS,                                                                 \
+	  .reason = "the caller itself",                                                        \
+	  .kind = NX_ROW_IS_VALUE,                                                              \
+	  .arg = 0,                                                                             \
+	  .set = 0,                                                                             \
+	  .profiles = LANDLOCK },                                                               \
+	{                                                                                       \
+		.name = (call), .error = NX_ROW_ASK, .reason = NEIGHBOURS, .profiles = LANDLOCK \
 	}
-#define LANDLOCK_IOCTL(m, s, why)                                                            \
-	{                                                                                    \
-		.name = "ioctl", .error = PASS, .reason = (why), .kind = IS_VALUE, .arg = 1, \
-		.mask = (m), .set = (uint32_t)(s), .profiles = LANDLOCK                      \
+#define LANDLOCK_IOCTL(m, s, why)                                                                \
+	{                                                                                        \
+		.name = "ioctl", .error = NX_ROW_PASS, .reason = (why), .kind = NX_ROW_IS_VALUE, \
+		.arg = 1, .mask = (m), .set = (uint32_t)(s), .profiles = LANDLOCK                \
 	}
 #define REFUSE_IF(call, e, why, k, a, s)                                                           \
 	{                                                                                          \
@@ -189,10 +183,10 @@ static const struct row rows[] = {
 	REFUSE("fspick", EPERM, MOUNTS),
 	REFUSE("open_by_handle_at", EPERM, HANDLES),
 	REFUSE("setns", EPERM, "enters the namespaces of others"),
-	REFUSE_IF("unshare", EPERM, NAMESPACES, ANY_BIT, 0, ALL_NAMESPACES | TIME_NAMESPACE),
-	REFUSE_IF("clone", EPERM, NAMESPACES, ANY_BIT, 0, ALL_NAMESPACES),
-	REFUSE("clone3", ENOSYS,
-	       "its flags lie in memory, where no filter sees them; libc has clone"),
+	REFUSE_IF("unshare", EPERM, NAMESPACES, NX_ROW_ANY_BIT, 0, ALL_NAMESPACES | TIME_NAMESPACE),
+	REFUSE_IF("clone", EPERM, NAMESPACES, NX_ROW_ANY_BIT, 0, ALL_NAMESPACES),
+	REFUSE_QUIETLY("clone3", ENOSYS,
+	               "its flags lie in memory, where no filter sees them; libc has clone"),
 
 	REFUSE("init_module", EPERM, MODULES),
 	REFUSE("finit_module", EPERM, MODULES),
@@ -222,21 +216,30 @@ static const struct row rows[] = {
 	REFUSE("perf_event_open", EPERM, "watches the whole machine; old kernel bugs"),
 	REFUSE("userfaultfd", EPERM,
 	       "stops the kernel in the middle of a copy: makes its races winnable"),
+	/* The clerk has the only listener there can be; the namespaces tier's gives its up. */
+	{ .name = "seccomp",
+	  .error = NX_ROW_ASK,
+	  .reason = LISTENER,
+	  .kind = NX_ROW_IS_VALUE,
+	  .arg = 1,
+	  .mask = NX_LISTENER_MASK,
+	  .set = NX_LISTENER_ASKED,
+	  .profiles = NX_FILTER_TOLD },
 	REFUSE("fanotify_init", EPERM, "watches whole filesystems; inotify does for programs"),
-	REFUSE("io_uring_setup", ENOSYS, IO_URING),
-	REFUSE("io_uring_enter", ENOSYS, IO_URING),
-	REFUSE("io_uring_register", ENOSYS, IO_URING),
-	REFUSE("add_key", ENOSYS, KEYS),
-	REFUSE("request_key", ENOSYS, KEYS),
-	REFUSE("keyctl", ENOSYS, KEYS),
-	REFUSE("modify_ldt", ENOSYS,
-	       "16-bit segments; old kernel bugs; a kernel option that may be off"),
-	REFUSE("lookup_dcookie", ENOSYS, "a profiler's; gone since Linux 6.7"),
-	REFUSE("uselib", ENOSYS, "a.out's; gone from most kernels"),
+	REFUSE_QUIETLY("io_uring_setup", ENOSYS, IO_URING),
+	REFUSE_QUIETLY("io_uring_enter", ENOSYS, IO_URING),
+	REFUSE_QUIETLY("io_uring_register", ENOSYS, IO_URING),
+	REFUSE_QUIETLY("add_key", ENOSYS, KEYS),
+	REFUSE_QUIETLY("request_key", ENOSYS, KEYS),
+	REFUSE_QUIETLY("keyctl", ENOSYS, KEYS),
+	REFUSE_QUIETLY("modify_ldt", ENOSYS,
+	               "16-bit segments; old kernel bugs; a kernel option that may be off"),
+	REFUSE_QUIETLY("lookup_dcookie", ENOSYS, "a profiler's; gone since Linux 6.7"),
+	REFUSE_QUIETLY("uselib", ENOSYS, "a.out's; gone from most kernels"),
 
-	REFUSE_IF("ioctl", EPERM, TERMINAL, IS_VALUE, 1, TIOCSTI),
-	REFUSE_IF("ioctl", EPERM, TERMINAL, IS_VALUE, 1, TIOCLINUX),
-	REFUSE_IF("ioctl", EPERM, DISCIPLINES, IS_VALUE, 1, TIOCSETD),
+	REFUSE_IF("ioctl", EPERM, TERMINAL, NX_ROW_IS_VALUE, 1, TIOCSTI),
+	REFUSE_IF("ioctl", EPERM, TERMINAL, NX_ROW_IS_VALUE, 1, TIOCLINUX),
+	REFUSE_IF("ioctl", EPERM, DISCIPLINES, NX_ROW_IS_VALUE, 1, TIOCSETD),
 
 	/* Terminals, pipes, sockets; and what reads, or writes through a writing descriptor. */
 	LANDLOCK_IOCTL(0xffffff00, 0x5400, "terminals, pipes and descriptors"),
@@ -248,58 +251,58 @@ static const struct row rows[] = {
 	LANDLOCK_IOCTL(0, FS_IOC_FSGETXATTR, "reads"),
 	LANDLOCK_IOCTL(0, FS_IOC_FIEMAP, "reads"),
 	{ .name = "ioctl",
-	  .error = PASS,
+	  .error = NX_ROW_PASS,
 	  .reason = "sockets",
-	  .kind = IS_VALUE,
+	  .kind = NX_ROW_IS_VALUE,
 	  .arg = 1,
 	  .mask = 0xffffff00,
 	  .set = 0x8900,
-	  .profiles = LANDLOCK_TIER_NET },
-	LANDLOCK_REFUSE("ioctl", ENOTTY, IOCTLS),
+	  .profiles = NX_FILTER_LANDLOCK_NET },
+	{ .name = "ioctl", .error = ENOTTY, .reason = IOCTLS, .profiles = LANDLOCK, .quiet = true },
 
 	/* The namespaces tier has a network of its own, with nobody in it. */
 	{ .name = "socket",
 	  .error = EAFNOSUPPORT,
 	  .reason = SOCKETS,
-	  .kind = NOT_IN,
+	  .kind = NX_ROW_NOT_IN,
 	  .set = USUAL_FAMILIES,
 	  .profiles = NAMESPACES_TIER },
 	{ .name = "socket",
 	  .error = EAFNOSUPPORT,
 	  .reason = "a path leads to the host's sockets, which Landlock does not guard",
-	  .kind = NOT_IN,
+	  .kind = NX_ROW_NOT_IN,
 	  .set = USUAL_FAMILIES & ~FAMILY(AF_UNIX),
-	  .profiles = LANDLOCK_TIER_NET },
+	  .profiles = NX_FILTER_LANDLOCK_NET },
 	{ .name = "socket",
 	  .error = EAFNOSUPPORT,
 	  .reason = PACKETS,
-	  .kind = IS_VALUE,
+	  .kind = NX_ROW_IS_VALUE,
 	  .arg = 1,
 	  .mask = 0xf,
 	  .set = SOCK_PACKET,
-	  .profiles = NAMESPACES_TIER | LANDLOCK_TIER_NET },
+	  .profiles = NAMESPACES_TIER | NX_FILTER_LANDLOCK_NET },
 	{ .name = "socket",
 	  .error = EACCES,
 	  .reason = "without a network namespace, every socket is the host's",
-	  .profiles = LANDLOCK_TIER },
-	{ .name = "connect", .error = EPERM, .reason = PAIRS, .profiles = LANDLOCK_TIER },
-	{ .name = "listen", .error = EPERM, .reason = PAIRS, .profiles = LANDLOCK_TIER },
+	  .profiles = NX_FILTER_LANDLOCK },
+	{ .name = "connect", .error = EPERM, .reason = PAIRS, .profiles = NX_FILTER_LANDLOCK },
+	{ .name = "listen", .error = EPERM, .reason = PAIRS, .profiles = NX_FILTER_LANDLOCK },
 	{ .name = "socketpair",
 	  .error = EAFNOSUPPORT,
 	  .reason = SOCKETS,
-	  .kind = NOT_IN,
+	  .kind = NX_ROW_NOT_IN,
 	  .set = USUAL_FAMILIES,
 	  .profiles = NAMESPACES_TIER },
 	{ .name = "socketpair",
 	  .error = EAFNOSUPPORT,
 	  .reason = PAIRS,
-	  .kind = NOT_IN,
+	  .kind = NX_ROW_NOT_IN,
 	  .set = FAMILY(AF_UNIX),
 	  .profiles = LANDLOCK },
 	{ .name = "socketpair",
 	  .error = EAFNOSUPPORT,
 	  .reason = PAIRS,
-	  .kind = NOT_IN,
+	  .kind = NX_ROW_NOT_IN,
 	  .arg = 1,
 	  .mask = 0xf,
 	  .set = (1u << SOCK_STREAM) | (1u << SOCK_SEQPACKET),
@@ -307,9 +310,9 @@ static const struct row rows[] = {
 
 	/* Threads end with their process; a process is born with a question. */
 	{ .name = "clone",
-	  .error = PASS,
+	  .error = NX_ROW_PASS,
 	  .reason = "a thread",
-	  .kind = ANY_BIT,
+	  .kind = NX_ROW_ANY_BIT,
 	  .set = CLONE_THREAD,
 	  .profiles = LANDLOCK },
 	LANDLOCK_ASK("clone", BIRTH),
@@ -431,17 +434,23 @@ static int find_number(const struct filter *filter, const struct row *row)
 	return number;
 }
 
+static bool is_question(const struct filter *filter, const struct row *row)
+{
+	return row->error == NX_ROW_ASK ||
+	       (row->error > 0 && !row->quiet && filter->profile != NX_FILTER_PLAIN);
+}
+
 static unsigned int find_leaf(struct filter *filter, const struct row *row, unsigned int current)
 {
 	/* All rows of one call make one block, in their order. */
 	if (current >= FIRST_BLOCK)
 		return current;
-	if (row->kind == ALWAYS && row->error == EPERM)
-		return GIVE_EPERM;
-	if (row->kind == ALWAYS && row->error == ENOSYS)
-		return GIVE_ENOSYS;
-	if (row->kind == ALWAYS && row->error == ASK)
+	if (row->kind == NX_ROW_ALWAYS && is_question(filter, row))
 		return GIVE_QUESTION;
+	if (row->kind == NX_ROW_ALWAYS && row->error == EPERM)
+		return GIVE_EPERM;
+	if (row->kind == NX_ROW_ALWAYS && row->error == ENOSYS)
+		return GIVE_ENOSYS;
 	if (filter->n_leaves == MAX_LEAVES)
 		die("too many calls with conditions, from", row->name);
 	filter->block_of[filter->n_leaves] = row;
@@ -481,16 +490,13 @@ static void emit_answer(struct filter *filter, uint32_t answer)
 	emit(filter, (struct sock_filter)BPF_STMT(BPF_RET | BPF_K, answer));
 }
 
-static uint32_t answer_of(const struct row *row)
+static uint32_t answer_of(const struct filter *filter, const struct row *row)
 {
-	switch (row->error) {
-	case PASS:
-		return SECCOMP_RET_ALLOW;
-	case ASK:
+	if (is_question(filter, row))
 		return SECCOMP_RET_USER_NOTIF;
-	default:
-		return SECCOMP_RET_ERRNO | (uint32_t)row->error;
-	}
+	if (row->error == NX_ROW_PASS)
+		return SECCOMP_RET_ALLOW;
+	return SECCOMP_RET_ERRNO | (uint32_t)row->error;
 }
 
 static void emit_jump(struct filter *filter, unsigned int test, uint32_t value, size_t skip_true,
@@ -545,23 +551,23 @@ static void emit_condition(struct filter *filter, const struct row *row)
 {
 	unsigned int n_allowed = (unsigned int)__builtin_popcount(row->set);
 
-	if (row->kind == ALWAYS) {
-		emit_answer(filter, answer_of(row));
+	if (row->kind == NX_ROW_ALWAYS) {
+		emit_answer(filter, answer_of(filter, row));
 		return;
 	}
 	/* All architectures of the table are little-endian: the low half comes first. */
 	emit_load(filter, offsetof(struct seccomp_data, args) + row->arg * sizeof(uint64_t));
 	if (row->mask)
 		emit(filter, (struct sock_filter)BPF_STMT(BPF_ALU | BPF_AND | BPF_K, row->mask));
-	if (row->kind == ANY_BIT)
+	if (row->kind == NX_ROW_ANY_BIT)
 		emit_jump(filter, BPF_JSET, row->set, 0, 1);
-	if (row->kind == IS_VALUE)
+	if (row->kind == NX_ROW_IS_VALUE)
 		emit_jump(filter, BPF_JEQ, row->set, 0, 1);
-	for (unsigned int i = 0; row->kind == NOT_IN && i < 32; i++) {
+	for (unsigned int i = 0; row->kind == NX_ROW_NOT_IN && i < 32; i++) {
 		if (row->set & (UINT32_C(1) << i))
 			emit_jump(filter, BPF_JEQ, i, n_allowed--, 0);
 	}
-	emit_answer(filter, answer_of(row));
+	emit_answer(filter, answer_of(filter, row));
 }
 
 static void emit_leaves(struct filter *filter)
@@ -583,7 +589,7 @@ static void emit_leaves(struct filter *filter)
 	filter->place_of[GIVE_ENOSYS] = filter->n_code;
 	emit_answer(filter, SECCOMP_RET_ERRNO | ENOSYS);
 	filter->place_of[GIVE_QUESTION] = filter->n_code;
-	if (filter->profile & LANDLOCK)
+	if (filter->profile != NX_FILTER_PLAIN)
 		emit_answer(filter, SECCOMP_RET_USER_NOTIF);
 }
 
@@ -639,6 +645,25 @@ static void print_header(const char *architecture, const char *prefix, const str
 	printf("};\n");
 }
 
+/* The rows that this architecture has, for whoever is asked. */
+static void print_refusals(const struct filter *filter)
+{
+	printf("/* Made by seccomp_gen from its table. */\n#pragma once\n\n"
+	       "#include \"platform/linux/enclave/refusal.h\"\n\n"
+	       "static const struct nx_refusal nx_refusals[] = {\n");
+	for (size_t i = 0; i < N_ROWS; i++) {
+		const struct row *row = &rows[i];
+		int number = find_number(filter, row);
+
+		if (number < 0)
+			continue;
+		printf("\t{ \"%s\", \"%s\", %d, %d, %d, %u, %uu, %uu, %u },\n", row->name,
+		       row->reason, number, row->error, (int)row->kind, row->arg, row->mask,
+		       row->set, row->profiles ? row->profiles : ALL_FILTERS);
+	}
+	printf("};\n");
+}
+
 /* "all", or the names of the filters that the row is in. */
 static void print_profiles(const struct row *row)
 {
@@ -657,9 +682,9 @@ static void print_profiles(const struct row *row)
 static const char *answer_name(const struct row *row)
 {
 	switch (row->error) {
-	case PASS:
+	case NX_ROW_PASS:
 		return "passes";
-	case ASK:
+	case NX_ROW_ASK:
 		return "the clerk";
 	case EPERM:
 		return "EPERM";
@@ -684,16 +709,16 @@ static void print_table(void)
 		print_profiles(row);
 		printf(" | ");
 		switch (row->kind) {
-		case ALWAYS:
+		case NX_ROW_ALWAYS:
 			printf("always");
 			break;
-		case ANY_BIT:
+		case NX_ROW_ANY_BIT:
 			printf("argument %u has a bit of 0x%x", row->arg, row->set);
 			break;
-		case NOT_IN:
+		case NX_ROW_NOT_IN:
 			printf("argument %u is no bit of 0x%x", row->arg, row->set);
 			break;
-		case IS_VALUE:
+		case NX_ROW_IS_VALUE:
 			printf("argument %u%s is 0x%x", row->arg, row->mask ? ", masked," : "",
 			       row->set);
 			break;
@@ -723,8 +748,12 @@ int main(int argc, char **argv)
 	}
 
 	architecture = find_architecture(argc > 1 ? argv[1] : NULL);
-	profile = find_profile(argc > 2 ? argv[2] : profiles[0].name);
 	filter.architecture = seccomp_arch_resolve_name(architecture);
+	if (argc > 2 && strcmp(argv[2], "refusals") == 0) {
+		print_refusals(&filter);
+		return fflush(stdout) ? EXIT_FAILURE : EXIT_SUCCESS;
+	}
+	profile = find_profile(argc > 2 ? argv[2] : profiles[0].name);
 	filter.profile = profiles[profile].profile;
 	make_filter(&filter);
 	print_header(architecture, profiles[profile].prefix, &filter);

@@ -49,7 +49,7 @@ static struct nx_enclave *enclave_new(void)
 	struct nx_enclave *enclave = calloc(1, sizeof(*enclave));
 
 	if (enclave)
-		enclave->wire_fd = enclave->pid_fd = enclave->ruleset_fd = -1;
+		enclave->wire_fd = enclave->pid_fd = enclave->ruleset_fd = enclave->plan_fd = -1;
 	return enclave;
 }
 
@@ -363,10 +363,11 @@ int nx_enclave_send(struct nx_enclave *enclave, enum nx_wire_kind kind, const in
 int nx_enclave_launch(struct nx_enclave *enclave, const struct nx_launch *launch,
                       struct nexbox_error *err)
 {
-	NX_AUTO_FD plan_fd = memfd_create("nex-box-plan", MFD_CLOEXEC);
+	int plan_fd = memfd_create("nex-box-plan", MFD_CLOEXEC);
 	int fds[NX_WIRE_FDS];
 	size_t n_fds = 0;
 
+	enclave->plan_fd = plan_fd;
 	nx_limiter_plan(&enclave->limiter, (struct nx_plan *)(void *)enclave->plan.data);
 	if (plan_fd < 0)
 		return nx_fail(err, NEXBOX_E_SYSTEM, errno, "enclave", "cannot make the plan");
@@ -503,6 +504,8 @@ int nx_enclave_next_event(struct nx_enclave *enclave, struct nx_event *ret_event
 		ret_event->make_micros = wire.micros;
 		take_fds(&wire, fds, n_fds, ret_event);
 		ret_event->guarantees = enclave->guarantees;
+		enclave->is_told = wire.detail & NX_WIRE_IS_TOLD;
+		enclave->is_running = true;
 		return 0;
 	case NX_WIRE_NOT_STARTED:
 		ret_event->kind = NX_EVENT_NOT_STARTED;
@@ -519,6 +522,7 @@ int nx_enclave_next_event(struct nx_enclave *enclave, struct nx_event *ret_event
 	case NX_WIRE_EXITED:
 		nx_limiter_hear(&enclave->limiter, &wire);
 		ret_event->kind = NX_EVENT_EXITED;
+		enclave->is_running = false;
 		ret_event->alone = wire.detail & NX_WIRE_ALONE;
 		ret_event->broken = wire.detail & NX_WIRE_BROKEN;
 		if (WIFEXITED(wire.value))
@@ -543,8 +547,38 @@ void nx_enclave_signal(struct nx_enclave *enclave, int signal_number)
 	send_kind(enclave, NX_WIRE_SIGNAL, signal_number);
 }
 
+/* What the box's own network knows goes with its last process, which we are to end. */
+static void look_at_network(struct nx_enclave *enclave)
+{
+	char folder[32];
+
+	if (!enclave->is_running || !(enclave->guarantees & NEXBOX_GUARANTEE_NET) ||
+	    !(enclave->first->namespaces & CLONE_NEWUSER))
+		return;
+	enclave->is_running = false;
+	(void)snprintf(folder, sizeof(folder), "/proc/%d/net", (int)enclave->pid);
+	enclave->unreached = nx_unreached_read(folder);
+}
+
+const struct nexbox_denial *nx_enclave_denials(struct nx_enclave *enclave, size_t *ret_n_denials,
+                                               bool *ret_is_complete)
+{
+	const struct nx_plan *plan = (const struct nx_plan *)(void *)enclave->plan.data;
+	struct nx_denials *denials = &enclave->denials;
+
+	denials->n_items = 0;
+	denials->is_complete = enclave->is_told;
+	if (plan && enclave->plan_fd >= 0)
+		nx_denials_read(denials, enclave->plan_fd, plan->size_bytes);
+	nx_denials_add_unreached(denials, &enclave->unreached);
+	*ret_n_denials = denials->n_items;
+	*ret_is_complete = denials->is_complete;
+	return denials->failed ? NULL : denials->items;
+}
+
 void nx_enclave_kill(struct nx_enclave *enclave)
 {
+	look_at_network(enclave);
 	if (enclave->first->is_gentle)
 		(void)shutdown(enclave->wire_fd, SHUT_WR);
 	else if (enclave->pid_fd >= 0)
@@ -584,6 +618,8 @@ struct nx_enclave *nx_enclave_free(struct nx_enclave *enclave)
 	nx_close_p(&enclave->wire_fd);
 	nx_close_p(&enclave->pid_fd);
 	nx_close_p(&enclave->ruleset_fd);
+	nx_close_p(&enclave->plan_fd);
+	nx_denials_fini(&enclave->denials);
 	nx_buf_fini(&enclave->plan);
 	nx_buf_fini(&enclave->note);
 	nx_arena_fini(&enclave->cow.arena);
@@ -607,5 +643,6 @@ const struct nx_tier nx_tier_namespaces = {
 	.kill = nx_enclave_kill,
 	.measure = nx_enclave_measure,
 	.cow_places = nx_enclave_cow_places,
+	.denials = nx_enclave_denials,
 	.free = nx_enclave_free,
 };

@@ -55,6 +55,11 @@ enum nx_wire_has {
 	NX_WIRE_HAS_SCRATCH = 1u << 1,
 };
 
+/** enum nx_wire_start - bits of what is told with STARTED */
+enum nx_wire_start {
+	NX_WIRE_IS_TOLD = 1u << 0, /* what the filter refuses is written down */
+};
+
 /** enum nx_wire_exit - bits of what is told with EXITED */
 enum nx_wire_exit {
 	NX_WIRE_ALONE = 1u << 0,  /* nothing else was left */
@@ -68,7 +73,7 @@ struct nx_wire {
 	uint32_t kind;   /* enum nx_wire_kind */
 	int32_t value;   /* exit status as of waitpid(), signal, errno */
 	uint32_t stage;  /* FAILED: enum nx_wire_stage; else enum nx_wire_has */
-	uint32_t detail; /* FAILED: see the stage; EXITED: enum nx_wire_exit */
+	uint32_t detail; /* FAILED: see the stage; else enum nx_wire_start, enum nx_wire_exit */
 	uint64_t micros; /* READY, STARTED: what mounting the view took */
 
 	/* LIMIT, EXITED: enum nexbox_limit, and the figures of struct nx_usage */

@@ -5,18 +5,15 @@
 #include <fcntl.h>
 #include <limits.h>
 #include <linux/openat2.h>
-#include <linux/seccomp.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/fsuid.h>
-#include <sys/ioctl.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/time.h>
-#include <sys/uio.h>
 #include <sys/xattr.h>
 #include <unistd.h>
 #include <utime.h>
@@ -24,10 +21,6 @@
 #include "base/cleanup.h"
 
 /* KERNEL < 6.6: absent; numbers of newer calls, one on all architectures. */
-#ifndef SECCOMP_IOCTL_NOTIF_SET_FLAGS
-#define SECCOMP_IOCTL_NOTIF_SET_FLAGS SECCOMP_IOW(4, __u64)
-#endif
-#define SYNC_WAKE_UP 1UL
 #define NR_FCHMODAT2 452
 #define NR_SETXATTRAT 463
 #define NR_REMOVEXATTRAT 466
@@ -99,8 +92,8 @@ static const struct call calls[] = {
 
 /* One question, while it is answered. */
 struct question {
+	struct nx_question asked;
 	const struct nx_clerk *clerk;
-	const struct seccomp_notif *asked;
 	const struct call *call;
 };
 
@@ -109,65 +102,7 @@ struct question {
 
 static uint64_t argument(const struct question *q, int which)
 {
-	return q->asked->data.args[which];
-}
-
-/* Whether the asker still waits: else its number may be another's by now. */
-static bool is_waiting(const struct question *q)
-{
-	__u64 id = q->asked->id;
-
-	return ioctl(q->clerk->listener_fd, SECCOMP_IOCTL_NOTIF_ID_VALID, &id) == 0;
-}
-
-/*
- * The same by a file, which looks at the ids that we have taken on, not at our own:
- * for the command of a root caller that has become somebody else.
- */
-static ssize_t read_memory_file(const struct question *q, uint64_t address, void *to, size_t size)
-{
-	char path[32];
-	NX_AUTO_FD fd = -1;
-
-	(void)snprintf(path, sizeof(path), "/proc/%d/mem", (int)q->asked->pid);
-	fd = open(path, O_RDONLY | O_CLOEXEC);
-	return fd < 0 ? -1 : pread(fd, to, size, (off_t)address);
-}
-
-/* The asker's memory; a negative errno. */
-static int read_memory(const struct question *q, uint64_t address, void *to, size_t size)
-{
-	struct iovec local = { .iov_base = to, .iov_len = size };
-	struct iovec remote = { .iov_base = (void *)(uintptr_t)address, .iov_len = size };
-	ssize_t n = process_vm_readv((pid_t)q->asked->pid, &local, 1, &remote, 1, 0);
-
-	if (n < 0 && (errno == EPERM || errno == ENOSYS))
-		n = read_memory_file(q, address, to, size);
-	if (n < 0)
-		return errno == EIO ? -EFAULT : errno == EPERM ? -EACCES : -errno;
-	return n == (ssize_t)size ? 0 : -EFAULT;
-}
-
-/* A string; reads to the end of a page at a time, as what follows may not be there. */
-static int read_string(const struct question *q, uint64_t address, char *to, size_t capacity,
-                       int too_long)
-{
-	size_t used = 0;
-
-	while (used < capacity) {
-		size_t n = 4096 - ((address + used) & 4095);
-		int r;
-
-		if (n > capacity - used)
-			n = capacity - used;
-		r = read_memory(q, address + used, to + used, n);
-		if (r < 0)
-			return r;
-		if (memchr(to + used, '\0', n))
-			return 0;
-		used += n;
-	}
-	return -too_long;
+	return nx_question_argument(&q->asked, which);
 }
 
 static int open_of_asker(const struct question *q, const char *what)
@@ -175,7 +110,7 @@ static int open_of_asker(const struct question *q, const char *what)
 	char path[64];
 	int fd;
 
-	(void)snprintf(path, sizeof(path), "/proc/%d/%s", (int)q->asked->pid, what);
+	(void)snprintf(path, sizeof(path), "/proc/%d/%s", (int)q->asked.asked.pid, what);
 	fd = open(path, O_PATH | O_CLOEXEC);
 	return fd < 0 ? -errno : fd;
 }
@@ -203,7 +138,7 @@ static int descriptor_of_path(const struct question *q, const char *path)
 	const char *const prefixes[] = { "/proc/self/fd/", "/proc/thread-self/fd/", "/dev/fd/",
 		                         own };
 
-	(void)snprintf(own, sizeof(own), "/proc/%d/fd/", (int)q->asked->pid);
+	(void)snprintf(own, sizeof(own), "/proc/%d/fd/", (int)q->asked.asked.pid);
 	for (size_t i = 0; i < NX_ARRAY_SIZE(prefixes); i++) {
 		size_t n = strlen(prefixes[i]);
 		char *end;
@@ -244,7 +179,8 @@ static int take_file(const struct question *q)
 			return take_descriptor(q, dir_fd);
 		return -EFAULT;
 	}
-	r = read_string(q, argument(q, call->path), path, sizeof(path), ENAMETOOLONG);
+	r = nx_question_read_string(&q->asked, argument(q, call->path), path, sizeof(path),
+	                            ENAMETOOLONG);
 	if (r < 0)
 		return r;
 	if (path[0] == '\0')
@@ -343,14 +279,14 @@ static int read_times(const struct question *q, struct timespec times[2])
 	int r;
 
 	if (q->call->deed == SET_TIMESPECS)
-		return read_memory(q, address, times, 2 * sizeof(times[0]));
+		return nx_question_read(&q->asked, address, times, 2 * sizeof(times[0]));
 	if (q->call->deed == SET_UTIMBUF) {
-		r = read_memory(q, address, &seconds, sizeof(seconds));
+		r = nx_question_read(&q->asked, address, &seconds, sizeof(seconds));
 		times[0] = (struct timespec){ .tv_sec = seconds.actime };
 		times[1] = (struct timespec){ .tv_sec = seconds.modtime };
 		return r;
 	}
-	r = read_memory(q, address, values, sizeof(values));
+	r = nx_question_read(&q->asked, address, values, sizeof(values));
 	for (int i = 0; r == 0 && i < 2; i++) {
 		if (values[i].tv_usec < 0 || values[i].tv_usec >= 1000000)
 			return -EINVAL;
@@ -384,12 +320,12 @@ static int set_xattr(const struct question *q, int fd)
 	char name[MAX_NAME];
 	char file[32];
 	struct xattr_args args;
-	int r = read_string(q, argument(q, rest), name, sizeof(name), ERANGE);
+	int r = nx_question_read_string(&q->asked, argument(q, rest), name, sizeof(name), ERANGE);
 
 	if (r == 0 && q->call->deed == SET_XATTR_AT) {
 		if (argument(q, rest + 2) != sizeof(args))
 			return -EINVAL;
-		r = read_memory(q, argument(q, rest + 1), &args, sizeof(args));
+		r = nx_question_read(&q->asked, argument(q, rest + 1), &args, sizeof(args));
 	} else if (r == 0) {
 		args.value = argument(q, rest + 1);
 		args.size = argument(q, rest + 2) > MAX_VALUE ? UINT32_MAX :
@@ -400,7 +336,7 @@ static int set_xattr(const struct question *q, int fd)
 		return r;
 	if (args.size > MAX_VALUE)
 		return -E2BIG;
-	r = args.size ? read_memory(q, args.value, value, args.size) : 0;
+	r = args.size ? nx_question_read(&q->asked, args.value, value, args.size) : 0;
 	if (r < 0)
 		return r;
 	name_of(fd, file);
@@ -411,7 +347,8 @@ static int remove_xattr(const struct question *q, int fd)
 {
 	char name[MAX_NAME];
 	char file[32];
-	int r = read_string(q, argument(q, q->call->rest), name, sizeof(name), ERANGE);
+	int r = nx_question_read_string(&q->asked, argument(q, q->call->rest), name, sizeof(name),
+	                                ERANGE);
 
 	if (r < 0)
 		return r;
@@ -458,7 +395,7 @@ static int read_ids(const struct question *q, struct ids *ids)
 	ssize_t n;
 	char *at;
 
-	(void)snprintf(path, sizeof(path), "/proc/%d/status", (int)q->asked->pid);
+	(void)snprintf(path, sizeof(path), "/proc/%d/status", (int)q->asked.asked.pid);
 	fd = open(path, O_RDONLY | O_CLOEXEC);
 	n = fd < 0 ? -1 : read(fd, text, sizeof(text) - 1);
 	if (n < 0)
@@ -492,16 +429,32 @@ static int become(const struct ids *ids)
 	return 0;
 }
 
+/* The file that was not touched, and the call that would have. */
+static void note_outside(const struct question *q, int fd)
+{
+	struct nx_ledger_entry entry = { .cause = NX_CAUSE_OUTSIDE,
+		                         .number = q->call->number,
+		                         .count = 1 };
+	char path[PATH_MAX];
+
+	if (path_of(fd, path, sizeof(path)) == 0)
+		(void)snprintf(entry.text, sizeof(entry.text), "%.*s", (int)sizeof(entry.text) - 1,
+		               path);
+	nx_ledger_add(q->clerk->ledger, &entry);
+}
+
 static int act(const struct question *q)
 {
 	NX_AUTO_FD fd = take_file(q);
 
 	if (fd < 0)
 		return fd;
-	if (!is_own(q, fd))
+	if (!is_own(q, fd)) {
+		note_outside(q, fd);
 		return -EACCES;
+	}
 	/* All that was read so far was the asker's, if it still waits. */
-	if (!is_waiting(q))
+	if (!nx_question_is_open(&q->asked))
 		return -EINTR;
 	return deeds[q->call->deed](q, fd);
 }
@@ -539,10 +492,10 @@ static bool is_own_thread(const struct question *q, int thread)
 {
 	char path[64];
 
-	if (thread == 0 || thread == (int)q->asked->pid)
+	if (thread == 0 || thread == (int)q->asked.asked.pid)
 		return true;
-	(void)snprintf(path, sizeof(path), "/proc/%d/task/%d", (int)q->asked->pid, thread);
-	return thread > 0 && access(path, F_OK) == 0 && is_waiting(q);
+	(void)snprintf(path, sizeof(path), "/proc/%d/task/%d", (int)q->asked.asked.pid, thread);
+	return thread > 0 && access(path, F_OK) == 0 && nx_question_is_open(&q->asked);
 }
 
 /* What is decided by arguments in registers, which nobody can change any more. */
@@ -571,30 +524,37 @@ static const struct call *find_call(int number)
 	return NULL;
 }
 
-void nx_clerk_begin(const struct nx_clerk *clerk)
+static void note_process(const struct question *q)
 {
-	/* KERNEL < 6.6: unknown. The asker is woken on this core, which is faster. */
-	(void)ioctl(clerk->listener_fd, SECCOMP_IOCTL_NOTIF_SET_FLAGS, SYNC_WAKE_UP);
+	const struct nx_ledger_entry entry = { .cause = NX_CAUSE_PROCESS,
+		                               .number = q->call->number,
+		                               .count = 1 };
+
+	nx_ledger_add(q->clerk->ledger, &entry);
 }
 
 bool nx_clerk_answer(struct nx_clerk *clerk)
 {
-	struct seccomp_notif asked = { 0 };
-	struct seccomp_notif_resp answer = { 0 };
-	struct question q = { .clerk = clerk, .asked = &asked };
+	struct question q = { .clerk = clerk };
+	const struct nx_refusal *row;
+	int r = nx_question_receive(&q.asked, clerk->listener_fd);
 
-	if (ioctl(clerk->listener_fd, SECCOMP_IOCTL_NOTIF_RECV, &asked) < 0)
-		return errno == EINTR || errno == ENOENT; /* the asker has died */
-	answer.id = asked.id;
-	q.call = find_call(asked.data.nr);
-	if (!q.call)
-		answer.error = -ENOSYS;
-	else if (q.call->deed < BEAR)
-		answer.error = act_as_asker(&q);
-	else if (may_go_on(&q))
-		answer.flags = SECCOMP_USER_NOTIF_FLAG_CONTINUE;
-	else
-		answer.error = -EPERM;
-	(void)ioctl(clerk->listener_fd, SECCOMP_IOCTL_NOTIF_SEND, &answer);
+	if (r <= 0)
+		return r == 0;
+	row = nx_refusal_find(clerk->filter, &q.asked.asked.data);
+	q.call = find_call(q.asked.asked.data.nr);
+	if (row && row->answer > 0) {
+		nx_refusal_note(row, &q.asked, NX_CAUSE_ROW, clerk->ledger);
+		nx_question_answer(&q.asked, -row->answer);
+	} else if (!q.call) {
+		nx_question_answer(&q.asked, -ENOSYS);
+	} else if (q.call->deed < BEAR) {
+		nx_question_answer(&q.asked, act_as_asker(&q));
+	} else if (may_go_on(&q)) {
+		nx_question_let_pass(&q.asked);
+	} else {
+		note_process(&q);
+		nx_question_answer(&q.asked, -EPERM);
+	}
 	return true;
 }

@@ -15,6 +15,8 @@
 #include <stdbool.h>
 #include <stddef.h>
 
+#include "platform/linux/enclave/refusal.h"
+
 /* The view, the private folders, and folders granted by --write. */
 #define NX_CLERK_ROOTS 64
 
@@ -23,21 +25,16 @@
  * @listener_fd: where the filter asks
  * @roots:       descriptors of the @n_roots folders
  * @n_roots:     how many
+ * @filter:      enum nx_filter: the one that asks
+ * @ledger:      where it writes down what it refuses
  */
 struct nx_clerk {
 	int listener_fd;
 	int roots[NX_CLERK_ROOTS];
 	size_t n_roots;
+	uint32_t filter;
+	struct nx_ledger *ledger;
 };
-
-/**
- * nx_clerk_begin() - prepare for the first question
- * @clerk: (borrowed) with its listener
- *
- * Return: nothing.
- * Context: the clerk process.
- */
-void nx_clerk_begin(const struct nx_clerk *clerk);
 
 /**
  * nx_clerk_answer() - answer one question

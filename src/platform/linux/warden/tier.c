@@ -347,5 +347,6 @@ const struct nx_tier nx_tier_landlock = {
 	.kill = nx_enclave_kill,
 	.measure = nx_enclave_measure,
 	.cow_places = nx_enclave_cow_places,
+	.denials = nx_enclave_denials,
 	.free = nx_enclave_free,
 };

@@ -34,11 +34,9 @@ struct warden {
 	struct nx_clerk clerk;
 	int level; /* of Landlock */
 	int ruleset_fd;
-	int signal[2];  /* to the reaper: a word, or the end of the warden */
-	int courier[2]; /* the filter's listener, from the command's process to the clerk */
+	int signal[2]; /* to the reaper: a word, or the end of the warden */
 	int terminal_fd;
 	int slave_fd;
-	char terminal[32];
 };
 
 /* What the clerk tells the warden. */
@@ -76,6 +74,7 @@ static void receive_session(struct warden *w)
 static void make_terminal(struct warden *w)
 {
 	struct winsize size = { .ws_row = w->plan->rows, .ws_col = w->plan->columns };
+	char path[32];
 	int number;
 	int r;
 
@@ -85,17 +84,17 @@ static void make_terminal(struct warden *w)
 	if (w->terminal_fd < 0 || unlockpt(w->terminal_fd) < 0 ||
 	    ioctl(w->terminal_fd, TIOCGPTN, &number) < 0)
 		nx_first_fail(w->start, NX_STAGE_TERMINAL, 0, errno);
-	(void)snprintf(w->terminal, sizeof(w->terminal), "/dev/pts/%d", number);
+	(void)snprintf(path, sizeof(path), "/dev/pts/%d", number);
 	if (size.ws_row > 0 && size.ws_col > 0)
 		(void)ioctl(w->terminal_fd, TIOCSWINSZ, &size);
 	/* The first terminal that a session's leader opens becomes the session's. */
-	w->slave_fd = open(w->terminal, O_RDWR | O_CLOEXEC);
+	w->slave_fd = open(path, O_RDWR | O_CLOEXEC);
 	if (w->slave_fd < 0)
 		nx_first_fail(w->start, NX_STAGE_TERMINAL, 0, errno);
 	r = nx_landlock_grant(w->ruleset_fd, w->level, w->slave_fd, NX_LANDLOCK_WRITE);
 	if (r < 0)
 		nx_first_fail(w->start, NX_STAGE_TERMINAL, 0, -r);
-	w->command.terminal = w->terminal;
+	w->command.terminal_fd = w->slave_fd;
 }
 
 static int refuse(struct nx_command *command, uint32_t stage, int r)
@@ -106,16 +105,13 @@ static int refuse(struct nx_command *command, uint32_t stage, int r)
 }
 
 /*
- * In the command's process, which shares the clerk's memory but not its descriptors.
- * The order is that of the other tier; the listener is handed over before anything
- * can be asked: nothing from here to execve() is.
+ * In the command's process, which shares the clerk's memory and descriptors. The order
+ * is that of the other tier; nothing from here to execve() is asked.
  */
 static int confine(struct nx_command *command)
 {
 	const struct warden *w = command->userdata;
-	const struct nx_wire passed = { 0 };
 	NX_AUTO_FD self_fd = open("/proc/self", O_PATH | O_DIRECTORY | O_CLOEXEC);
-	int listener_fd;
 	int r = nx_caps_apply(command->plan->flags & NX_PLAN_KEEP_CAPS ? 1 : 0);
 
 	if (r < 0)
@@ -129,9 +125,7 @@ static int confine(struct nx_command *command)
 		return refuse(command, NX_STAGE_LANDLOCK, r);
 	if (prctl(PR_SET_PDEATHSIG, SIGKILL) < 0)
 		return refuse(command, NX_STAGE_PROCESS, -errno);
-	r = nx_seccomp_apply_landlock(w->start->flags & NX_INIT_NET_HOST, &listener_fd);
-	if (r == 0)
-		r = nx_wire_send(w->courier[1], &passed, &listener_fd, 1);
+	r = nx_seccomp_apply_landlock(w->start->flags & NX_INIT_NET_HOST, &command->listener_fd);
 	if (r < 0)
 		return refuse(command, NX_STAGE_SECCOMP, r);
 	return 0;
@@ -143,7 +137,8 @@ static void send_started(struct warden *w, uint32_t kind)
 {
 	bool has_terminal = w->terminal_fd >= 0;
 	const struct nx_wire wire = { .kind = kind,
-		                      .stage = has_terminal ? NX_WIRE_HAS_TERMINAL : 0 };
+		                      .stage = has_terminal ? NX_WIRE_HAS_TERMINAL : 0,
+		                      .detail = NX_WIRE_IS_TOLD };
 
 	nx_first_send(w->start, &wire, &w->terminal_fd, has_terminal);
 	nx_close_p(&w->terminal_fd);
@@ -152,9 +147,6 @@ static void send_started(struct warden *w, uint32_t kind)
 static pid_t start_command(struct warden *w, int report_fd)
 {
 	struct report report = { 0 };
-	struct nx_wire passed;
-	int fds[NX_WIRE_FDS];
-	size_t n_fds;
 
 	if (nx_command_start(&w->command, &report.pid) != 0) {
 		const struct nx_wire wire = { .kind = NX_WIRE_NOT_STARTED,
@@ -165,9 +157,9 @@ static pid_t start_command(struct warden *w, int report_fd)
 		nx_first_send(w->start, &wire, NULL, 0);
 		_exit(1);
 	}
-	if (nx_wire_receive(w->courier[0], MSG_DONTWAIT, &passed, fds, &n_fds) < 0 || n_fds != 1)
+	if (w->command.listener_fd < 0)
 		nx_first_fail(w->start, NX_STAGE_SECCOMP, 0, EBADF);
-	w->clerk.listener_fd = fds[0];
+	w->clerk.listener_fd = w->command.listener_fd;
 	(void)!write(report_fd, &report, sizeof(report));
 	send_started(w, NX_WIRE_STARTED);
 	/* The command's ends of its pipes, and its terminal, are the command's alone. */
@@ -175,8 +167,6 @@ static pid_t start_command(struct warden *w, int report_fd)
 		nx_close_p(&w->command.stdio[i]);
 	nx_close_p(&w->slave_fd);
 	nx_close_p(&w->ruleset_fd);
-	nx_close_p(&w->courier[0]);
-	nx_close_p(&w->courier[1]);
 	return report.pid;
 }
 
@@ -273,7 +263,10 @@ static _Noreturn void run_clerk(struct warden *w, int report_fd)
 	if (w->terminal_fd >= 0)
 		send_started(w, NX_WIRE_READY);
 	command = start_command(w, report_fd);
-	nx_clerk_begin(&w->clerk);
+	w->clerk.filter = w->start->flags & NX_INIT_NET_HOST ? NX_FILTER_LANDLOCK_NET :
+	                                                       NX_FILTER_LANDLOCK;
+	nx_ledger_open(w->clerk.ledger, w->command.plan_fd, w->plan->size_bytes);
+	nx_question_begin(w->clerk.listener_fd);
 	fds[1].fd = w->clerk.listener_fd;
 	for (;;) {
 		struct signalfd_siginfo info;
@@ -342,7 +335,7 @@ static _Noreturn void finish(const struct warden *w, const struct post *post, in
 	const struct nx_wire wire = { .kind = NX_WIRE_EXITED, .value = status, .detail = alone };
 
 	nx_first_send(w->start, &wire, NULL, 0);
-	if (w->command.terminal)
+	if (w->plan->flags & NX_PLAN_TERMINAL)
 		nx_first_linger(w->start);
 	if (!alone)
 		(void)end_tree(w, post, -1);
@@ -417,8 +410,7 @@ static void close_clerks(struct warden *w)
 	for (size_t i = 0; i < w->clerk.n_roots; i++)
 		nx_close_p(&w->clerk.roots[i]);
 	nx_close_p(&w->ruleset_fd);
-	nx_close_p(&w->courier[0]);
-	nx_close_p(&w->courier[1]);
+	nx_close_p(&w->command.plan_fd);
 	nx_close_p(&w->signal[0]);
 	nx_close_p(&w->terminal_fd);
 	nx_close_p(&w->slave_fd);
@@ -426,14 +418,15 @@ static void close_clerks(struct warden *w)
 
 void nx_warden_run(const struct nx_init *start)
 {
+	static struct nx_ledger ledger;
 	struct warden w = { .start = start,
-		            .clerk = { .listener_fd = -1 },
+		            .clerk = { .listener_fd = -1, .ledger = &ledger },
 		            .level = nx_landlock_level(),
 		            .ruleset_fd = -1,
 		            .signal = { -1, -1 },
-		            .courier = { -1, -1 },
 		            .terminal_fd = -1,
-		            .slave_fd = -1 };
+		            .slave_fd = -1,
+		            .command = { .terminal_fd = -1 } };
 	struct post post = { .signal_fd = nx_first_watch_children() };
 	int report[2];
 	int r;
@@ -448,8 +441,7 @@ void nx_warden_run(const struct nx_init *start)
 	(void)prctl(PR_SET_NAME, "nxwarden");
 	(void)prctl(PR_SET_DUMPABLE, 0);
 	if (post.signal_fd < 0 || prctl(PR_SET_CHILD_SUBREAPER, 1) < 0 ||
-	    pipe2(report, O_CLOEXEC | O_NONBLOCK) < 0 || pipe2(w.signal, O_CLOEXEC) < 0 ||
-	    socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, w.courier) < 0)
+	    pipe2(report, O_CLOEXEC | O_NONBLOCK) < 0 || pipe2(w.signal, O_CLOEXEC) < 0)
 		nx_first_fail(start, NX_STAGE_PROCESS, 0, errno);
 	r = nx_caps_apply(getuid() == 0);
 	if (r < 0)
