@@ -627,16 +627,19 @@ int nx_session_keep(struct nx_session *session, struct nexbox_error *err)
 	return 0;
 }
 
-/* Only what we wrote ourselves: a folder of this name may be somebody's. */
+/*
+ * Only what we wrote ourselves: a folder of this name may be somebody's. Whoever was
+ * killed while it wrote has left a part of it, or nothing.
+ */
 static void remove_notes(int store_fd)
 {
 	for (size_t i = 0; i < NX_ARRAY_SIZE(notes); i++) {
 		size_t size = strlen(notes[i].content);
 		char content[256];
 		NX_AUTO_FD fd = nx_fs_open(store_fd, notes[i].name, O_RDONLY);
+		ssize_t n = fd < 0 ? -1 : read(fd, content, sizeof(content));
 
-		if (fd >= 0 && read(fd, content, sizeof(content)) == (ssize_t)size &&
-		    memcmp(content, notes[i].content, size) == 0)
+		if (n >= 0 && (size_t)n <= size && memcmp(content, notes[i].content, (size_t)n) == 0)
 			(void)unlinkat(store_fd, notes[i].name, 0);
 	}
 }

@@ -310,6 +310,20 @@ static void a_store_on_another_mount_is_refused_and_left_alone(void **state)
 	assert_int_equal(WEXITSTATUS(status), 0);
 }
 
+/* Its writer was killed between making the file and writing it, or in the middle. */
+static void a_note_that_was_half_written_goes_with_the_store(void **state)
+{
+	struct scratch *scratch = *state;
+	const char *const torn[] = { "", "*" };
+
+	for (size_t i = 0; i < 2; i++) {
+		add_folder(scratch->ws_fd, ".nexbox", 0755);
+		put(scratch->ws_fd, ".nexbox/.gitignore", torn[i]);
+		(void)nx_session_free(session_of(scratch));
+		assert_false(exists(scratch->ws_fd, ".nexbox"));
+	}
+}
+
 /* A folder of that name that the user made, with files that we would write, too. */
 static void a_folder_of_somebody_elses_keeps_what_is_in_it(void **state)
 {
@@ -428,6 +442,7 @@ int main(void)
 		SCRATCH_TEST(sessions_that_are_a_symlink_are_refused),
 		SCRATCH_TEST(a_store_on_another_mount_is_refused_and_left_alone),
 		SCRATCH_TEST(a_folder_of_somebody_elses_keeps_what_is_in_it),
+		SCRATCH_TEST(a_note_that_was_half_written_goes_with_the_store),
 		SCRATCH_TEST(a_workspace_that_cannot_be_written_is_denied),
 		SCRATCH_TEST(a_store_that_the_host_deletes_is_noticed),
 		SCRATCH_TEST(a_store_that_the_host_replaces_is_noticed_and_left_alone),
