@@ -86,11 +86,14 @@ static int install_in_box(const struct sock_filter *code, unsigned short length,
 	const struct timespec pause = { .tv_nsec = 1000000 };
 	int fd = install(code, length, flags);
 
+	if (fd != -EBUSY)
+		return fd;
 	for (int i = 0; fd == -EBUSY && i < PATIENCE; i++) {
 		(void)nanosleep(&pause, NULL);
 		fd = install(code, length, flags | NX_LISTENER_UNASKED);
 	}
-	return fd;
+	/* Somebody else's supervisor may not even let us ask for that. */
+	return fd < 0 ? -EBUSY : fd;
 }
 
 int nx_seccomp_apply_landlock(bool net, int *ret_listener)
