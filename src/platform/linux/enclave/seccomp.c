@@ -79,21 +79,19 @@ int nx_seccomp_apply_told(int *ret_listener)
 
 /*
  * In a box of the namespaces tier: its first process hears what we want and gives its
- * listener up, but perhaps not in time. The second flag keeps it from being asked again.
+ * listener up, but perhaps not in time. The second flag keeps it from being asked again:
+ * once the listener is gone, whoever asks is answered ENOSYS.
  */
 static int install_in_box(const struct sock_filter *code, unsigned short length, unsigned long flags)
 {
 	const struct timespec pause = { .tv_nsec = 1000000 };
 	int fd = install(code, length, flags);
 
-	if (fd != -EBUSY)
-		return fd;
-	for (int i = 0; fd == -EBUSY && i < PATIENCE; i++) {
+	for (int i = 0; (fd == -EBUSY || fd == -ENOSYS) && i < PATIENCE; i++) {
 		(void)nanosleep(&pause, NULL);
 		fd = install(code, length, flags | NX_LISTENER_UNASKED);
 	}
-	/* Somebody else's supervisor may not even let us ask for that. */
-	return fd < 0 ? -EBUSY : fd;
+	return fd;
 }
 
 int nx_seccomp_apply_landlock(bool net, int *ret_listener)
