@@ -320,7 +320,7 @@ def test_the_module_may_be_imported_by_each_interpreter_of_a_process(ws, python)
         "except ImportError:\n"
         "    try: import _xxsubinterpreters as i\n"
         "    except ImportError: i = None\n"
-        "    run = lambda x, s: i.run_string(x, s); make = lambda: i.create()\n"
+        "    run = lambda x, s: i.run_string(x, s); make = lambda: i.create(isolated=sys.version_info < (3, 12))\n"
         "import nex_box\n"
         "if i:\n"
         "    try: x = make()\n"
