@@ -258,3 +258,46 @@ for place in a:
     places = (".", "/tmp", "/var/tmp", "/run", "/dev", "/dev/shm", "/root")
     assert root_attacker.say(code, *places) == ""
     assert "made in ." in root_attacker.bare(code, ".")
+
+
+# ---- a path that somebody exchanges while it is mounted ----
+
+FLIP = r"""
+import ctypes, os, sys
+shared, victim = a
+os.makedirs(shared + "/sub", exist_ok=True)
+os.symlink(victim, shared + "/link")
+libc = ctypes.CDLL(None)
+print("ready", flush=True)
+while True:
+    libc.syscall(316, -100, (shared + "/sub").encode(), -100, (shared + "/link").encode(), 2)
+"""
+
+
+@pytest.mark.parametrize("grant", ["--write", "--read", pytest.param("--cow", marks=pytest.mark.tier("namespaces"))])
+def test_a_grant_that_another_box_exchanges_for_a_link(grant, attacker, host, nexbox, run_box):
+    """Attack: a box that may write to a folder exchanges, again and again, a folder in it for a link to a folder of the
+    host's, while another box is given the first one. Class: files out (CVE-2021-30465, CVE-2025-31133).
+
+    Stops: mounts (a granted path is resolved once, and mounted without following links). In the landlock tier: rules.
+    """
+    shared, victim = host / "shared", host / "victim"
+    for folder in (shared, victim):
+        folder.mkdir()
+        os.chown(folder, attacker.owner.uid, attacker.owner.gid)
+    (victim / "secret").write_text("secret")
+    command = [nexbox, "run", "-q", "--write", shared, "--", *argv(FLIP, shared, victim)]
+    with attacker.owner.popen(command, cwd=attacker.ws, stdout=subprocess.PIPE) as flipper:
+        try:
+            assert flipper.stdout.readline() == b"ready\n"
+            # Where it was a link when the path was looked up, the caller has named the other folder.
+            script = f'grep -qF "{victim}" "$NEXBOX_POLICY" && exit 9; ls -A {shared}/sub; : > {shared}/sub/evil'
+            ends = []
+            for _ in range(80):
+                done = run_box([grant, shared / "sub"], ["sh", "-c", script], owner=attacker.owner, cwd=attacker.ws)
+                ends.append(done.status)
+                assert not (victim / "evil").exists(), "written through"
+            assert 0 in ends or grant == "--read", ends
+        finally:
+            flipper.terminate()  # and wait until its box is gone
+            flipper.wait(10)

@@ -13,6 +13,7 @@
 
 #include "base/clock.h"
 #include "base/io.h"
+#include "platform/linux/enclave/real.h"
 #include "platform/linux/view/overlay.h"
 
 /* mount(2)'s constants, whose header does not go together with sys/mount.h. */
@@ -36,6 +37,18 @@ static int make_fs(const char *type, const char *const settings[][2], uint32_t a
 		return -errno;
 	fd = fsmount(fs_fd, FSMOUNT_CLOEXEC, attributes);
 	return fd < 0 ? -errno : fd;
+}
+
+static int attach_real(int fd, const char *path)
+{
+	NX_AUTO_FD path_fd = nx_real_open(path);
+
+	if (path_fd < 0)
+		return path_fd;
+	return move_mount(fd, "", path_fd, "", MOVE_MOUNT_F_EMPTY_PATH | MOVE_MOUNT_T_EMPTY_PATH) <
+	                       0 ?
+	               -errno :
+	               0;
 }
 
 static int attach(int fd, const char *path)
@@ -76,6 +89,19 @@ static int clone_mount(const char *path, bool recursive)
 	int fd = open_tree(AT_FDCWD, path,
 	                   OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC | (recursive ? AT_RECURSIVE : 0));
 
+	return fd < 0 ? -errno : fd;
+}
+
+static int clone_real(const char *path, bool recursive)
+{
+	NX_AUTO_FD path_fd = nx_real_open(path);
+	int fd;
+
+	if (path_fd < 0)
+		return path_fd;
+	fd = open_tree(path_fd, "",
+	               AT_EMPTY_PATH | OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC |
+	                       (recursive ? AT_RECURSIVE : 0));
 	return fd < 0 ? -errno : fd;
 }
 
@@ -166,12 +192,15 @@ static int scratch_dir(const char *path, uint32_t mode)
  */
 static int scratch_cow(const char *lower, const char *layers)
 {
+	NX_AUTO_FD lower_fd = nx_real_open(lower);
 	NX_AUTO_FD fd = -1;
 	char upper[48];
 	char work[48];
 	struct stat st;
 
-	if (stat(lower, &st) < 0 || chdir(lower) < 0 || mkdir(layers, 0700) < 0)
+	if (lower_fd < 0)
+		return lower_fd;
+	if (fstat(lower_fd, &st) < 0 || fchdir(lower_fd) < 0 || mkdir(layers, 0700) < 0)
 		return -errno;
 	fd = open(layers, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
 	if (fd < 0 || mkdirat(fd, "u", 0700) < 0 || mkdirat(fd, "w", 0700) < 0 ||
@@ -284,6 +313,7 @@ static int apply(struct nx_mounts *mounts, const struct nx_plan *plan, const str
 	const char *a = nx_plan_string(plan, op->a);
 	const char *b = nx_plan_string(plan, op->b);
 	bool recursive = op->flags & NX_OP_RECURSIVE;
+	bool is_real = op->flags & NX_OP_REAL;
 	int *slot = &mounts->slots[op->slot];
 	uint32_t more;
 
@@ -293,7 +323,7 @@ static int apply(struct nx_mounts *mounts, const struct nx_plan *plan, const str
 		               -errno :
 		               0;
 	case NX_OP_CLONE:
-		return fill(slot, clone_mount(a, recursive));
+		return fill(slot, is_real ? clone_real(a, recursive) : clone_mount(a, recursive));
 	case NX_OP_VIEW:
 		return mount_view(mounts, plan, op, waiter);
 	case NX_OP_SERVE:
@@ -320,7 +350,7 @@ static int apply(struct nx_mounts *mounts, const struct nx_plan *plan, const str
 	case NX_OP_SYMLINK:
 		return symlink(b, a) < 0 ? -errno : 0;
 	case NX_OP_ATTACH:
-		return attach(*slot, a);
+		return is_real ? attach_real(*slot, a) : attach(*slot, a);
 	case NX_OP_ATTRIBUTES:
 		return set_attributes(*slot, "", op->n, recursive);
 	case NX_OP_PROC:

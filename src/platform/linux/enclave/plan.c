@@ -303,7 +303,7 @@ static void clone_place(struct builder *b, const char *path, uint64_t attributes
 {
 	uint32_t slot = new_slot(b);
 
-	add(b, NX_OP_CLONE, NX_OP_RECURSIVE | flags, slot, path);
+	add(b, NX_OP_CLONE, NX_OP_RECURSIVE | NX_OP_REAL | flags, slot, path);
 	add_op(b, (struct nx_op){ .kind = NX_OP_ATTRIBUTES,
 	                          .flags = NX_OP_RECURSIVE | NX_OP_IF,
 	                          .slot = slot,
@@ -673,7 +673,7 @@ static void attach_places(struct builder *b, bool below_secrets)
 			continue;
 		if (below_secrets || is_private_place(place->path))
 			make_mount_point(b, place);
-		add(b, NX_OP_ATTACH, place->flags, place->slot, place->path);
+		add(b, NX_OP_ATTACH, place->flags | NX_OP_REAL, place->slot, place->path);
 	}
 }
 

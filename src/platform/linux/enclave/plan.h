@@ -64,6 +64,7 @@ enum nx_op_flags {
 	NX_OP_OPTIONAL = 1u << 1, /* what is missing, or cannot be done here, is left out */
 	NX_OP_UNLESS = 1u << 2,   /* only if the slot is empty */
 	NX_OP_IF = 1u << 3,       /* only if the slot is filled */
+	NX_OP_REAL = 1u << 4,     /* @a was resolved: a link on the way was put there since */
 };
 
 /** struct nx_op - one step */

@@ -13,6 +13,7 @@
 #include "base/path.h"
 #include "platform/linux/enclave/landlock.h"
 #include "platform/linux/enclave/plan.h"
+#include "platform/linux/enclave/real.h"
 #include "platform/linux/enclave/secrets.h"
 #include "platform/linux/enclave/table.h"
 
@@ -341,13 +342,19 @@ static int refuse_nested(const struct builder *b)
 
 static int add_write_grant(struct builder *b, const char *path)
 {
+	NX_AUTO_FD fd = -1;
+
 	for (size_t i = 0; i < b->n_hidden; i++)
 		if (nx_path_is_below(b->hidden[i].path, path))
 			return nx_fail(b->err, NEXBOX_E_REFUSED, 0, "rules",
 			               "--write '%s' cannot be given in this tier: '%s' is in it and "
 			               "must stay out of reach",
 			               nx_quote(path), nx_quote(b->hidden[i].path));
-	return grant(b, path, NX_LANDLOCK_WRITE);
+	fd = nx_real_open(path);
+	if (fd < 0)
+		return nx_fail(b->err, NEXBOX_E_SYSTEM, -fd, "rules",
+		               "cannot open '%s', which --write names", nx_quote(path));
+	return grant_fd(b, fd, path, NX_LANDLOCK_WRITE);
 }
 
 static int add_grants(struct builder *b)

@@ -20,6 +20,7 @@
 #include "platform/linux/enclave/caps.h"
 #include "platform/linux/enclave/first.h"
 #include "platform/linux/enclave/landlock.h"
+#include "platform/linux/enclave/real.h"
 #include "platform/linux/enclave/seccomp.h"
 #include "platform/linux/warden/clerk.h"
 #include "platform/linux/warden/family.h"
@@ -59,10 +60,10 @@ static void receive_session(struct warden *w)
 	for (size_t i = 1; i < n_fds; i++)
 		w->clerk.roots[w->clerk.n_roots++] = fds[i];
 	for (; *more; more++) {
-		int fd = open(nx_plan_string(w->plan, *more), O_PATH | O_CLOEXEC);
+		int fd = nx_real_open(nx_plan_string(w->plan, *more));
 
 		if (fd < 0 || w->clerk.n_roots == NX_CLERK_ROOTS)
-			nx_first_fail(w->start, NX_STAGE_VIEW, 0, fd < 0 ? errno : E2BIG);
+			nx_first_fail(w->start, NX_STAGE_VIEW, 0, fd < 0 ? -fd : E2BIG);
 		w->clerk.roots[w->clerk.n_roots++] = fd;
 	}
 }
