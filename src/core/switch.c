@@ -342,6 +342,17 @@ static int rename_once(struct walk *walk, const struct nx_intent *intent,
 	return nx_fs_exchange(place->dir_fd, place->name, host->dir_fd, host->name);
 }
 
+/* XFS takes an exchange for a change of a folder that gets another parent by it. */
+static void restore_time(const struct nx_side *side, const struct nx_spot *at)
+{
+	const struct timespec times[2] = { { .tv_nsec = UTIME_OMIT }, side->mtime };
+	struct stat st;
+
+	if (side->exists && S_ISDIR(side->mode) && look(at, &st) == 1 && st.st_ino == side->inode &&
+	    nx_time_compare(&st.st_mtim, &side->mtime) != 0)
+		(void)utimensat(at->dir_fd, at->name, times, AT_SYMLINK_NOFOLLOW);
+}
+
 /* In this walk's direction, or, to put back what should not have come out, in the other. */
 static int rename_step(struct walk *walk, const struct nx_intent *intent,
                        const struct nx_spot *host, const struct nx_spot *place)
@@ -356,6 +367,8 @@ static int rename_step(struct walk *walk, const struct nx_intent *intent,
 		r = rename_once(walk, intent, host, place);
 	if (r == -EACCES && intent->place == NX_PLACE_UPPER && loosen_place(walk, place))
 		r = rename_once(walk, intent, host, place);
+	if (r == 0 && out->exists)
+		restore_time(in, host);
 	if (opened_in || walk->tolerant)
 		close_moved(in, r == 0 ? host : place);
 	if (opened_out || walk->tolerant)
@@ -619,7 +632,7 @@ static int dress_step(struct walk *walk, const struct nx_intent *intent)
 	return r;
 }
 
-/* Of another's folder the time cannot be set, and need not. */
+/* What is another's has no time that could be set, or need be; nor has a closed folder. */
 static int time_step(struct walk *walk, const struct nx_intent *intent)
 {
 	struct nx_spot host;
@@ -627,7 +640,9 @@ static int time_step(struct walk *walk, const struct nx_intent *intent)
 
 	if (r == 0)
 		r = set_time(walk, intent, &host);
-	return r == -EPERM || r == -EACCES || r == -ENOENT || r == -ENOTDIR || r == -ELOOP ? 0 : r;
+	if (r == -EPERM || r == -ENOENT || r == -ENOTDIR || r == -ELOOP)
+		return 0;
+	return r == -EACCES && S_ISDIR(intent->after.mode) ? 0 : r;
 }
 
 /* ---- the walk --------------------------------------------------------------- */
