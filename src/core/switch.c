@@ -400,6 +400,16 @@ static int put_back(struct walk *walk, const struct nx_intent *intent, const str
 	return r;
 }
 
+/*
+ * What came out of an exchange of files is looked at when all is done: somebody may
+ * have opened it right before, and write to it still.
+ */
+static bool is_looked_at_last(const struct walk *walk, const struct nx_intent *intent)
+{
+	return intent->kind == NX_STEP_EXCHANGE && intent->place == NX_PLACE_UPPER &&
+	       S_ISREG(taken(walk, intent)->mode);
+}
+
 /* Nothing is expected that is not so any more. */
 static int move_strictly(struct walk *walk, const struct nx_intent *intent,
                          const struct nx_spot *host, const struct nx_spot *place)
@@ -410,7 +420,7 @@ static int move_strictly(struct walk *walk, const struct nx_intent *intent,
 
 	if (r == -EEXIST || r == -ENOENT)
 		return -ESTALE; /* a name that came, or went, meanwhile */
-	if (r < 0 || !out->exists)
+	if (r < 0 || !out->exists || is_looked_at_last(walk, intent))
 		return r;
 	r = look(place, &st);
 	if (r < 0)
@@ -485,6 +495,43 @@ static int move_step(struct walk *walk, const struct nx_intent *intent)
 		return r;
 	return walk->tolerant ? move_back(walk, intent, &host, &place) :
 	                        move_strictly(walk, intent, &host, &place);
+}
+
+/* What came out is what was expected, and nobody has it open for writing any more. */
+static int check_taken(struct walk *walk)
+{
+	const struct nx_journal *journal = walk->work->journal;
+	NX_AUTO_FREE const struct nx_intent **moved = NULL;
+	NX_AUTO_FREE const char **paths = NULL;
+	NX_AUTO_FREE bool *busy = NULL;
+	size_t n = 0;
+
+	moved = calloc(journal->n_intents + 1, sizeof(*moved));
+	paths = calloc(journal->n_intents + 1, sizeof(*paths));
+	busy = calloc(journal->n_intents + 1, sizeof(*busy));
+	if (!moved || !paths || !busy)
+		return -ENOMEM;
+	for (size_t i = 0; i < journal->n_intents; i++)
+		if (is_looked_at_last(walk, &journal->intents[i])) {
+			moved[n] = &journal->intents[i];
+			paths[n++] = journal->intents[i].path;
+		}
+	/* First who writes: who has ended by then has left a time. */
+	if (nx_fs_find_writers(walk->work->upper_fd, paths, n, busy) < 0)
+		memset(busy, 0, n * sizeof(*busy)); /* it cannot be asked here */
+	for (size_t i = 0; i < n; i++) {
+		struct nx_spot place;
+		struct stat st;
+		int r = find_place(walk, moved[i], &place);
+
+		if (r == 0)
+			r = look(&place, &st);
+		if (r == 1 && !busy[i] && matches(walk, taken(walk, moved[i]), &st))
+			continue;
+		walk->work->failed = moved[i];
+		return r < 0 ? r : -ESTALE;
+	}
+	return 0;
 }
 
 /* ---- steps in place --------------------------------------------------------- */
@@ -741,6 +788,8 @@ static int do_all(struct walk *walk)
 		(void)tighten(walk);
 	if (first == 0 && !walk->tolerant && !nx_spots_still(&walk->host))
 		first = -ESTALE;
+	if (first == 0 && !walk->tolerant)
+		first = check_taken(walk);
 	return first;
 }
 
