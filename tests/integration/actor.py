@@ -50,7 +50,8 @@ class Actor:
             "LANG": "C.UTF-8",
             "TERM": "xterm",
         }
-        for name in ("ASAN_OPTIONS", "UBSAN_OPTIONS", "LSAN_OPTIONS"):
+        # Of sanitizers, and of a test build of which a stage is left out (tests/escape/stages).
+        for name in ("ASAN_OPTIONS", "UBSAN_OPTIONS", "LSAN_OPTIONS", "NEXBOX_TEST_WITHOUT"):
             if name in os.environ:
                 env[name] = os.environ[name]
         env.update(extra or {})

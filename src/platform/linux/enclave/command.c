@@ -15,6 +15,7 @@
 #include "platform/linux/enclave/landlock.h"
 #include "platform/linux/enclave/limits.h"
 #include "platform/linux/enclave/seccomp.h"
+#include "platform/linux/enclave/stages.h"
 #include "platform/linux/enclave/wire.h"
 
 /* How many places Landlock can be told of; more than any plan has. */
@@ -64,7 +65,7 @@ static int take_stdio(struct nx_command *command)
 		if (fd < 0 || dup2(fd, i) < 0)
 			return fail(command, NX_STAGE_PROCESS, errno);
 	}
-	if (close_range(3, ~0u, 0) < 0)
+	if (!nx_stage_is_off("descriptors") && close_range(3, ~0u, 0) < 0)
 		return fail(command, NX_STAGE_PROCESS, errno);
 	return 0;
 }
@@ -76,7 +77,7 @@ static int confine(struct nx_command *command)
 	struct nx_landlock_rule rules[RULES];
 	size_t n_rules = 0;
 	uint32_t abi; /* a kernel without it has the mounts alone */
-	int r;
+	int r = 0;
 
 	/* One that is left out would only be refused; but then it was promised. */
 	for (; writable[n_rules]; n_rules++) {
@@ -87,16 +88,19 @@ static int confine(struct nx_command *command)
 			.access = NX_LANDLOCK_WRITE,
 		};
 	}
-	r = nx_caps_apply(plan->flags & NX_PLAN_KEEP_CAPS ? 1 : 0);
+	if (!nx_stage_is_off("caps"))
+		r = nx_caps_apply(plan->flags & NX_PLAN_KEEP_CAPS ? 1 : 0);
 	if (r < 0)
 		return fail(command, NX_STAGE_CAPS, -r);
-	r = nx_landlock_apply(rules, n_rules,
-	                      NX_LANDLOCK_SCOPE_SIGNAL | NX_LANDLOCK_SCOPE_ABSTRACT_UNIX |
-	                              NX_LANDLOCK_LEAVE_TRUNCATE,
-	                      &abi);
+	if (!nx_stage_is_off("landlock"))
+		r = nx_landlock_apply(rules, n_rules,
+		                      NX_LANDLOCK_SCOPE_SIGNAL | NX_LANDLOCK_SCOPE_ABSTRACT_UNIX |
+		                              NX_LANDLOCK_LEAVE_TRUNCATE,
+		                      &abi);
 	if (r < 0)
 		return fail(command, NX_STAGE_LANDLOCK, -r);
-	r = nx_seccomp_apply_told(&command->listener_fd);
+	if (!nx_stage_is_off("seccomp"))
+		r = nx_seccomp_apply_told(&command->listener_fd);
 	if (r < 0)
 		return fail(command, NX_STAGE_SECCOMP, -r);
 	return 0;

@@ -23,6 +23,7 @@
 #include "platform/linux/enclave/limits.h"
 #include "platform/linux/enclave/mounts.h"
 #include "platform/linux/enclave/refusal.h"
+#include "platform/linux/enclave/stages.h"
 #include "platform/linux/enclave/unreached.h"
 
 /* How often the first process asks whether it is time to look, if it is to. */
@@ -112,7 +113,7 @@ static void begin_net(struct init *init)
 {
 	static char stack[16 * 1024] __attribute__((aligned(16)));
 
-	if (!(init->start->flags & NX_INIT_NEW_NET))
+	if (!(init->start->flags & NX_INIT_NEW_NET) || nx_stage_is_off("net"))
 		return;
 	init->net_pid = clone(net_child, stack + sizeof(stack), CLONE_VM | CLONE_FILES | SIGCHLD,
 	                      init);
@@ -436,10 +437,12 @@ void nx_init_run(const struct nx_init *start)
 	/* Ignored by the caller, it would let the command end unseen. */
 	(void)signal(SIGCHLD, SIG_DFL);
 	init.command.umask = umask(0);
-	(void)setsid();
+	if (!nx_stage_is_off("session"))
+		(void)setsid();
 	map_ids(&init);
 	follow_caller(&init);
-	(void)prctl(PR_SET_DUMPABLE, 0);
+	if (!nx_stage_is_off("undumpable"))
+		(void)prctl(PR_SET_DUMPABLE, 0);
 	begin_net(&init);
 	/* The caller is still busy with the plan. The ids are mapped: 0 is root's. */
 	r = nx_caps_bound(getuid() == 0);

@@ -28,6 +28,7 @@
 
 #include "platform/linux/enclave/caps.h"
 #include "platform/linux/enclave/enclave.h"
+#include "platform/linux/enclave/stages.h"
 #include "platform/linux/warden/tier.h"
 
 #define NAMESPACES \
@@ -192,6 +193,9 @@ static int cannot_clone(int os_code, struct nexbox_error *err)
 static int clone_child(struct nx_enclave *enclave, struct spawn *spawn, struct nexbox_error *err)
 {
 	int flags = spawn->first->namespaces | CLONE_PIDFD | SIGCHLD;
+	int left_out = (nx_stage_is_off("ipc") ? CLONE_NEWIPC : 0) |
+	               (nx_stage_is_off("uts") ? CLONE_NEWUTS : 0) |
+	               (nx_stage_is_off("cgroup") ? CLONE_NEWCGROUP : 0);
 	sigset_t all;
 	sigset_t before;
 	int os_code;
@@ -200,6 +204,7 @@ static int clone_child(struct nx_enclave *enclave, struct spawn *spawn, struct n
 
 	if (stack == MAP_FAILED)
 		return nx_nomem(err, "enclave");
+	flags &= ~left_out;
 	if (spawn->helper)
 		flags |= CLONE_VM | CLONE_VFORK;
 	(void)sigfillset(&all);
