@@ -17,8 +17,8 @@ from nex_box import _native, _words
 from nex_box._call import PROGRAM
 from nex_box._keywords import LATER, BoxOptions, RunOptions
 
-# Options of the command line that say how the program talks; a module does not talk.
-TALK = {"json", "quiet", "verbose", "color", "help"}
+# Options that say how the program talks; a module does not talk. A kept box is nex_box.Box(id) there.
+TALK = {"box", "json", "quiet", "verbose", "color", "help"}
 # Keywords that are no option: what a shell does for the command line, or a caller of the module wants.
 OURS = {"command", "cwd", "input", "text", "shell", "check", "on_output"}
 
